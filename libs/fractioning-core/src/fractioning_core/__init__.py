@@ -1,0 +1,1 @@
+"""The domain of gpu-fractioning, and the kit that its services are built from."""

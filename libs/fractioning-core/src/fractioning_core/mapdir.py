@@ -1,0 +1,213 @@
+"""
+The directory of container records: one file per container, replaced atomically.
+
+A reader in another process sees a whole record or none, never half of one. Everything here blocks; an asyncio caller
+runs it in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from fractioning_core import record
+from fractioning_core.errors import FileUnavailable, InvalidRecord, Unavailable, escaped
+from fractioning_core.record import Record
+
+_TEMP_PREFIX = ".gpu-fractioning-"
+_TEMP_SUFFIX = ".tmp"
+
+
+@attrs.frozen
+class Problem:
+    """
+    A file in the directory that could not be read as a record.
+    """
+
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{escaped(self.file)}: {self.reason}"
+
+
+class MapDir:
+    """
+    The records in one directory, which is made when the first is written.
+
+    Args:
+        path: the directory.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        # A sweep takes away temporary files, and must not meet those of a write in another thread.
+        self._changing = threading.Lock()
+
+    def write(self, container_id: str, entry: Record) -> None:
+        """
+        Put a container's record in place of any former one; an empty id is passed over.
+
+        Raises:
+            Unavailable: the file system refused.
+        """
+        with self._changing:
+            self._write(record.file_name(container_id), entry)
+
+    def delete(self, container_id: str) -> None:
+        """
+        Remove a container's record; one that is not there is fine.
+
+        Raises:
+            Unavailable: the file system refused.
+        """
+        name = record.file_name(container_id)
+        if name:
+            with self._changing:
+                self._unlink(name)
+
+    def sweep(self, keep: Collection[str]) -> None:
+        """
+        Remove the records of all containers but these, and what a writer that was killed half-way left behind.
+
+        One that cannot be removed does not keep the others from going.
+
+        Raises:
+            Unavailable: the file system refused at least once; this is the first refusal.
+        """
+        kept = {record.file_name(container_id) for container_id in keep}
+        with self._changing:
+            _raise_first(self._unlinked([*set(self._names()) - kept, *self._leftovers()]))
+
+    def replace(self, records: Mapping[str, Record]) -> None:
+        """
+        Make the directory hold exactly these records, by container id.
+
+        One that cannot be written does not keep the others from being written nor stale ones from going.
+
+        Raises:
+            Unavailable: the file system refused at least once; this is the first refusal.
+        """
+        failures: list[Unavailable] = []
+        for container_id, entry in records.items():
+            with _collected(failures):
+                self.write(container_id, entry)
+        with _collected(failures):
+            self.sweep(records.keys())
+        _raise_first(failures)
+
+    def read_all(self) -> tuple[dict[str, Record], tuple[Problem, ...]]:
+        """
+        Read every record, keyed by file stem, which is the bare container id.
+
+        A missing directory holds no records. Directories, links, hidden files and other extensions are passed over.
+
+        Returns: the records, and the files that are none though they look it.
+
+        Raises:
+            Unavailable: the directory itself cannot be read.
+        """
+        records: dict[str, Record] = {}
+        problems: list[Problem] = []
+        for name in self._names():
+            try:
+                records[name.removesuffix(record.FILE_SUFFIX)] = record.decode(self._read(name))
+            except FileNotFoundError:
+                continue  # its container ended since the directory was listed
+            except InvalidRecord as error:
+                problems.append(Problem(name, str(error)))
+            except OSError as error:
+                problems.append(Problem(name, _cause(error)))
+        return records, tuple(problems)
+
+    def _names(self) -> list[str]:
+        with _named("list", self.path):
+            try:
+                with os.scandir(self.path) as entries:
+                    return sorted(entry.name for entry in entries if _is_record(entry))
+            except FileNotFoundError:
+                return []
+
+    def _read(self, name: str) -> bytes:
+        with (self.path / name).open("rb") as file:
+            return file.read(record.MAX_RECORD_BYTES + 1)
+
+    def _write(self, name: str, entry: Record) -> None:
+        if not name:
+            return
+        target = self.path / name
+        with _named("write", target):
+            self._prepare()
+            descriptor, temporary = tempfile.mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, self.path)
+            try:
+                _fill(descriptor, record.encode(entry))
+                Path(temporary).replace(target)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+
+    def _prepare(self) -> None:
+        if not self.path.is_dir():
+            self.path.mkdir(parents=True, exist_ok=True)
+            # A tight umask must not lock the reader out.
+            self.path.chmod(0o755)
+
+    def _unlink(self, name: str) -> None:
+        with _named("remove", self.path / name):
+            (self.path / name).unlink(missing_ok=True)
+
+    def _unlinked(self, names: Iterable[str]) -> list[Unavailable]:
+        failures: list[Unavailable] = []
+        for name in names:
+            with _collected(failures):
+                self._unlink(name)
+        return failures
+
+    def _leftovers(self) -> list[str]:
+        return [path.name for path in self.path.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}")]
+
+
+def _is_record(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith(".") or not entry.name.endswith(record.FILE_SUFFIX):
+        return False
+    # A link could lead anywhere, and opening a pipe would wait for ever.
+    return entry.is_file(follow_symlinks=False)
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(descriptor, 0o644)
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _named(action: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileUnavailable(action, str(path), _cause(error)) from error
+
+
+@contextlib.contextmanager
+def _collected(failures: list[Unavailable]) -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as error:
+        failures.append(error)
+
+
+def _raise_first(failures: list[Unavailable]) -> None:
+    if failures:
+        raise failures[0]
+
+
+def _cause(error: OSError) -> str:
+    return error.strerror or type(error).__name__
