@@ -1,0 +1,1 @@
+"""What every service needs around its own work: settings, logs, health, a runner, back-off."""

@@ -1,0 +1,164 @@
+"""The HTTP side of a service: alive, ready, and its metrics.
+
+`/healthz` says that the event loop turns and nothing else, so that a restart is asked for only when one would help.
+`/readyz` says what the service states about itself, with the reason when it is not ready. Both and `/metrics` are open
+to the pod network, hence the small bounds.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Self
+
+import attrs
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from fractioning_core.errors import Unavailable
+
+ALL_ADDRESSES = "::"
+"""IPv6 and IPv4 alike where the kernel has both, else IPv4."""
+
+SHUTDOWN_SECONDS = 5.0
+"""How long a request in progress may hold up the end of a service."""
+
+IDLE_SECONDS = 10.0
+"""How long a connection may stay without a complete request head. A scraper that comes less often connects anew."""
+
+MAX_HEAD_LINE_BYTES = 4096
+"""No probe or scraper sends a request line or header near this."""
+
+_LINGER_SECONDS = 1.0
+"""How long to go on reading a body that nobody asked for, so that its sender sees the answer."""
+
+
+@attrs.frozen
+class Readiness:
+    """
+    What a service states about itself.
+
+    Args:
+        ready: Whether it does its work now.
+        reason: What is missing, one line; empty when nothing is.
+    """
+
+    ready: bool
+    reason: str = ""
+
+
+@attrs.frozen(auto_exc=False)
+class CannotListen(Unavailable):
+    """
+    A port could not be opened.
+    """
+
+    port: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"cannot listen on port {self.port}: {self.cause}"
+
+
+@attrs.define(eq=False)
+class HealthServer:
+    """
+    Serves `/healthz`, `/readyz` and `/metrics` while entered.
+
+    Args:
+        port: Where to listen; 0 serves nothing. `on_ephemeral_port` takes whatever port is free instead.
+        readiness: Asked at each `/readyz`, from the event loop, so it answers from memory.
+        registry: What `/metrics` shows.
+        host: Address to listen on.
+    """
+
+    port: int
+    _readiness: Callable[[], Readiness] = attrs.field(kw_only=True)
+    _registry: CollectorRegistry = attrs.field(kw_only=True)
+    _host: str = attrs.field(default=ALL_ADDRESSES, kw_only=True)
+    _enabled: bool = attrs.field(init=False)
+    _runner: web.AppRunner | None = attrs.field(default=None, init=False)
+    bound_port: int | None = attrs.field(default=None, init=False)
+    """The port while it listens."""
+
+    def __attrs_post_init__(self) -> None:
+        self._enabled = self.port != 0
+
+    @classmethod
+    def on_ephemeral_port(cls, *, readiness: Callable[[], Readiness], registry: CollectorRegistry, host: str) -> Self:
+        """
+        Make a server on a port that the kernel picks; read it from `bound_port`.
+        """
+        server = cls(0, readiness=readiness, registry=registry, host=host)
+        server._enabled = True
+        return server
+
+    async def __aenter__(self) -> Self:
+        """
+        Start to listen.
+
+        Raises:
+            CannotListen: The port is taken or not allowed; the caller decides whether that matters.
+        """
+        if self._enabled:
+            sock = _bind(self._host, self.port)
+            self._runner = web.AppRunner(
+                self._application(),
+                access_log=None,
+                shutdown_timeout=SHUTDOWN_SECONDS,
+                keepalive_timeout=IDLE_SECONDS,
+                lingering_time=_LINGER_SECONDS,
+                max_line_size=MAX_HEAD_LINE_BYTES,
+                max_field_size=MAX_HEAD_LINE_BYTES,
+            )
+            await self._runner.setup()
+            await web.SockSite(self._runner, sock).start()
+            self.bound_port = sock.getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """
+        Stop listening and let requests in progress end, within the shutdown grace.
+        """
+        runner, self._runner, self.bound_port = self._runner, None, None
+        if runner is not None:
+            await runner.cleanup()
+
+    def _application(self) -> web.Application:
+        application = web.Application()
+        application.router.add_get("/healthz", self._healthz)
+        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/metrics", self._metrics)
+        return application
+
+    # An exception in one of these is answered with 500 and logged by aiohttp, which goes on serving.
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        state = self._readiness()
+        if state.ready:
+            return web.Response(text="ok")
+        return web.Response(text=state.reason or "not ready", status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        if host != ALL_ADDRESSES:
+            return socket.create_server((host, port))
+        if socket.has_dualstack_ipv6():
+            return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server(("", port))
+    except OSError as exc:
+        # The error's own text repeats the address; its number says it all.
+        raise CannotListen(port, os.strerror(exc.errno) if exc.errno else str(exc)) from exc

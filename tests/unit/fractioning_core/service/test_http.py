@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from errno import EADDRINUSE
+from os import strerror
+
+import attrs
+import pytest
+import uvloop
+from aiohttp import ClientSession
+from fractioning_core.errors import Unavailable
+from fractioning_core.service import http
+from fractioning_core.service.http import CannotListen, HealthServer, Readiness
+from prometheus_client import CollectorRegistry, Gauge
+
+LOOPBACK = "127.0.0.1"
+
+
+@attrs.define
+class State:
+    """A service whose readiness is set by the test."""
+
+    readiness: Readiness
+
+    def __call__(self) -> Readiness:
+        """State it."""
+        return self.readiness
+
+
+def ready() -> Readiness:
+    return Readiness(ready=True)
+
+
+def a_server(readiness: Callable[[], Readiness] = ready, registry: CollectorRegistry | None = None) -> HealthServer:
+    return HealthServer.on_ephemeral_port(readiness=readiness, registry=registry or CollectorRegistry(), host=LOOPBACK)
+
+
+async def answer(server: HealthServer, path: str, method: str = "GET") -> tuple[int, str]:
+    async with (
+        ClientSession() as session,
+        session.request(method, f"http://{LOOPBACK}:{server.bound_port}{path}") as response,
+    ):
+        return response.status, await response.text()
+
+
+class TestReadiness:
+    async def test_life(self) -> None:
+        """Readiness follows what the service states, with its reason while it is not ready."""
+        state = State(Readiness(ready=False, reason="not registered"))
+
+        async with a_server(state) as server:
+            before = await answer(server, "/readyz")
+            state.readiness = Readiness(ready=True)
+            during = await answer(server, "/readyz")
+            state.readiness = Readiness(ready=False)
+            after = await answer(server, "/readyz")
+
+        assert [(503, "not registered"), (200, "ok"), (503, "not ready")] == [before, during, after]
+
+    async def test_bad_callback(self) -> None:
+        """A callback that raises is answered with 500, and the server goes on."""
+
+        def broken() -> Readiness:
+            raise LookupError("a secret")
+
+        async with a_server(broken) as server:
+            status, text = await answer(server, "/readyz")
+            health = await answer(server, "/healthz")
+
+        assert (500, (200, "ok")) == (status, health)
+        assert "secret" not in text
+
+
+class TestPages:
+    @pytest.mark.parametrize(
+        ("method", "path", "expected"),
+        [
+            pytest.param("GET", "/healthz", (200, "ok"), id="alive"),
+            pytest.param("HEAD", "/healthz", (200, ""), id="alive without a body"),
+            pytest.param("HEAD", "/readyz", (200, ""), id="ready without a body"),
+            pytest.param("HEAD", "/metrics", (200, ""), id="metrics without a body"),
+            pytest.param("GET", "/healthz?verbose", (200, "ok"), id="a query is ignored"),
+            pytest.param("GET", "/", (404, "404: Not Found"), id="no such page"),
+            pytest.param("GET", "/healthz/", (404, "404: Not Found"), id="no such page below"),
+            pytest.param("POST", "/healthz", (405, "405: Method Not Allowed"), id="nothing to post"),
+        ],
+    )
+    async def test_answer(self, method: str, path: str, expected: tuple[int, str]) -> None:
+        """Three pages answer GET and HEAD, and nothing else is there."""
+        async with a_server() as server:
+            found = await answer(server, path, method)
+
+        assert expected == found
+
+    async def test_not_ready_is_alive(self) -> None:
+        """A service that is not ready is alive all the same."""
+        async with a_server(State(Readiness(ready=False))) as server:
+            found = await answer(server, "/healthz")
+
+        assert (200, "ok") == found
+
+    async def test_metrics(self) -> None:
+        """The metrics are those of the registry, as Prometheus text."""
+        registry = CollectorRegistry()
+        Gauge("demo", "A demo.", registry=registry).set(3)
+
+        async with a_server(registry=registry) as server, ClientSession() as session:
+            response = await session.get(f"http://{LOOPBACK}:{server.bound_port}/metrics")
+            text = await response.text()
+
+        assert "text/plain" == response.content_type
+        assert "# HELP demo A demo.\n# TYPE demo gauge\ndemo 3.0\n" == text
+
+    async def test_long_head(self) -> None:
+        """A request head past its bound is refused."""
+        async with a_server() as server, ClientSession() as session:
+            response = await session.get(
+                f"http://{LOOPBACK}:{server.bound_port}/healthz",
+                headers={"X-Long": "x" * (http.MAX_HEAD_LINE_BYTES + 1)},
+            )
+
+        assert 400 == response.status
+
+    @pytest.mark.looptime
+    async def test_request_that_never_ends(self) -> None:
+        """A connection without a complete request head is closed after its time."""
+        loop = asyncio.get_running_loop()
+        async with a_server() as server:
+            reader, writer = await asyncio.open_connection(LOOPBACK, server.bound_port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost:")
+            started = loop.time()
+            rest = await reader.read()
+            elapsed = loop.time() - started
+            writer.close()
+
+        assert b"" == rest
+        assert http.IDLE_SECONDS == pytest.approx(elapsed, abs=1.0)
+
+
+class TestListening:
+    async def test_disabled(self) -> None:
+        """Port 0 serves nothing, and entering it is fine."""
+        server = HealthServer(0, readiness=ready, registry=CollectorRegistry())
+
+        async with server:
+            port = server.bound_port
+
+        assert port is None
+
+    async def test_taken_port(self) -> None:
+        """A port that is taken is an error that names it."""
+        with socket.create_server((LOOPBACK, 0)) as taken:
+            port = taken.getsockname()[1]
+            server = HealthServer(port, readiness=ready, registry=CollectorRegistry(), host=LOOPBACK)
+            with pytest.raises(Unavailable) as caught:
+                await server.__aenter__()
+
+        assert CannotListen(port, strerror(EADDRINUSE)) == caught.value
+        assert f"cannot listen on port {port}: Address already in use" == str(caught.value)
+
+    async def test_all_addresses(self) -> None:
+        """Without a host, it answers on every address of the machine."""
+        server = HealthServer.on_ephemeral_port(readiness=ready, registry=CollectorRegistry(), host=http.ALL_ADDRESSES)
+
+        async with server:
+            found = await answer(server, "/healthz")
+
+        assert (200, "ok") == found
+
+    def test_uvloop(self) -> None:
+        """It serves on the event loop of our services as well."""
+
+        async def main() -> tuple[int, str]:
+            async with a_server() as server:
+                return await answer(server, "/readyz")
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            found = runner.run(main())
+
+        assert (200, "ok") == found
+
+    async def test_given_port(self) -> None:
+        """It listens where it is told, and the port is free again afterwards."""
+        with socket.create_server((LOOPBACK, 0)) as free:
+            port = free.getsockname()[1]
+        ports = []
+
+        for _ in range(2):
+            async with HealthServer(port, readiness=ready, registry=CollectorRegistry(), host=LOOPBACK) as server:
+                ports.append(server.bound_port)
+
+        assert ([port, port], None) == (ports, server.bound_port)
+
+    async def test_idle_connection_at_the_end(self) -> None:
+        """An idle connection does not hold up the end."""
+        async with a_server() as server, asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection(LOOPBACK, server.bound_port)
+            await server.aclose()
+            rest = await reader.read()
+            writer.close()
+
+        assert b"" == rest
