@@ -1,0 +1,11 @@
+"""
+A container runtime of one's own: real containerd and runc, driven as a kubelet drives them, gone without a trace.
+
+Tests, the demo and the bench share it. What each module gives:
+
+    containerd  a private containerd in a temporary directory, and its restart and removal
+    cri         pods and containers through the runtime's own interface
+    devices     device nodes and CDI specs of GPUs that are not there
+    image       OCI images made from static busybox
+    process     any other program, with its log lines and its use of the machine
+"""
