@@ -1,0 +1,1 @@
+"""fractiond: the NRI plugin that puts containers behind their GPU memory limit."""

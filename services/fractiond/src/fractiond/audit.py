@@ -1,0 +1,72 @@
+"""
+Does a container that exists have what creation would inject today?
+
+Values are compared, not presence: a container created while fractiond was away may well bring an
+`NVIDIA_GPU_MEMORY_LIMIT` of its own. A container whose annotations creation would refuse today is stopped only if it
+does not carry our pipe mount: nobody but an NRI plugin can bind that host directory into an ordinary pod, so a
+container that has it was fenced when it was made, and stopping it would turn a stricter rule into an outage.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import assert_never
+
+import attrs
+from fractioning_core import injection
+from fractioning_core.errors import escaped
+from fractioning_core.injection import Observed
+
+from fractiond.fencing import Assessment, Fenced, Untouched, Unusable
+from fractiond.wire import Subject
+
+
+class Kind(Enum):
+    """How far a container is from what it should be."""
+
+    UNFENCED = "unfenced"
+    """No limit of ours is in force: it slipped through."""
+
+    DIFFERENT = "different"
+    """It was fenced, but not with what creation would inject today."""
+
+    TOLERATED = "tolerated"
+    """It was fenced, and creation would refuse its annotations today: reported, never stopped."""
+
+
+@attrs.frozen
+class Violation:
+    """One container and every reason why it is not as it should be."""
+
+    subject: Subject
+    kind: Kind
+    reasons: tuple[str, ...]
+
+
+def judge(subject: Subject, observed: Observed, assessment: Assessment, *, pipe_dir: str) -> Violation | None:
+    """Compare what a container has with what it should have; None where they agree."""
+    match assessment:
+        case Untouched():
+            return None
+        case Fenced(injection=expected):
+            return _compare(subject, observed, expected)
+        case Unusable(problems=problems):
+            kind = Kind.TOLERATED if _carries_pipe(observed, pipe_dir) else Kind.UNFENCED
+            return Violation(subject, kind, problems)
+        case _:
+            assert_never(assessment)
+
+
+def _compare(subject: Subject, observed: Observed, expected: injection.Injection) -> Violation | None:
+    destinations = (destination for _, destination in observed.mounts)
+    hidden = injection.shadowing_mounts(destinations, expected.mount.destination)
+    reasons = injection.differences(expected, observed) + tuple(
+        f"mount:{escaped(path)} hides the pipe" for path in hidden
+    )
+    if not reasons:
+        return None
+    return Violation(subject, Kind.DIFFERENT if injection.fenced(observed) else Kind.UNFENCED, reasons)
+
+
+def _carries_pipe(observed: Observed, pipe_dir: str) -> bool:
+    return any(source == pipe_dir or source.startswith(f"{pipe_dir}/") for source, _ in observed.mounts)
