@@ -83,10 +83,17 @@ class Timeouts:
     request: str
 
 
-def render(layout: Layout, timeouts: Timeouts) -> str:
+def render(layout: Layout, timeouts: Timeouts, *, has_validator: bool) -> str:
     """
     Write the configuration file's text.
+
+    Args:
+        layout: Where things are.
+        timeouts: How long plugins are waited for.
+        has_validator: Whether the runtime's own validator is on, which refuses a container whose pod names a plugin
+            as required (annotation `required-plugins.noderesource.dev`) that is not registered; 2.3 only.
     """
+    validator = "[plugins.'io.containerd.nri.v1.nri'.default_validator]\n  enable = true\n" if has_validator else ""
     base = layout.base
     runtime = "plugins.'io.containerd.cri.v1.runtime'"
     return f"""\
@@ -108,6 +115,7 @@ state = {_string(layout.state)}
   plugin_registration_timeout = {_string(timeouts.registration)}
   plugin_request_timeout = {_string(timeouts.request)}
 
+{validator}
 [{runtime}]
   # Neither lowering a score nor AppArmor is possible in every place where tests run.
   restrict_oom_score_adj = true

@@ -45,6 +45,7 @@ class Containerd:
         registration_timeout: How long a plugin that connected may take to register; likewise.
         environ: Variables it gets beside its PATH.
         images: What is imported beside the pause and busybox images.
+        has_validator: Whether its own validator of plugins' adjustments is on; 2.3 only.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Containerd:
         registration_timeout: str = "5s",
         environ: Mapping[str, str] | None = None,
         images: Sequence[image.Image] = (),
+        has_validator: bool = False,
     ) -> None:
         self.version = version
         self._binaries = toolchain.locate(version)
         self._timeouts = Timeouts(registration=registration_timeout, request=request_timeout)
+        self._has_validator = has_validator
         self._environ = dict(environ or {})
         self._images = (image.PAUSE, image.BUSYBOX_IMAGE, *images)
         self._process: subprocess.Popen[bytes] | None = None
@@ -167,7 +170,7 @@ class Containerd:
         self.layout.base.mkdir(mode=0o700)
         for directory in (self.layout.cdi_dir, self.layout.plugin_dir):
             directory.mkdir()
-        self.layout.config.write_text(config.render(self.layout, self._timeouts))
+        self.layout.config.write_text(config.render(self.layout, self._timeouts, has_validator=self._has_validator))
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         environ = {"PATH": self._binaries.search_path, **self._environ}

@@ -9,6 +9,7 @@ Pods and containers through the runtime's own interface, as a kubelet asks for t
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from lab.rpc import DEADLINE_SECONDS, Rpc
 
 # A call that is cut before the grace period ends leaves the container running.
 _STOP_MARGIN_SECONDS = 15.0
+# Removing is mostly waiting for processes to end.
+_REMOVALS_AT_ONCE = 8
 _SLEEP = ("/bin/sleep", "1000000")
 _STATES = ("created", "running", "exited", "unknown")
 
@@ -198,8 +201,15 @@ class Cri:
         """
         Remove every pod the runtime has, whoever ran it.
         """
-        for pod in await self.list_pods():
-            await self.remove_pod(pod)
+        waiting = list(await self.list_pods())
+
+        async def remove_some() -> None:
+            while waiting:
+                await self.remove_pod(waiting.pop())
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_REMOVALS_AT_ONCE):
+                group.create_task(remove_some())
 
     async def list_pods(self) -> tuple[str, ...]:
         """

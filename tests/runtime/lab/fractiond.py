@@ -119,6 +119,16 @@ class Fractiond:
             details = f"last answer: {last}\n{self.service.output()}"
             raise Overdue("fractiond to be ready", timeout_seconds, details) from error
 
+    async def settled(self) -> None:
+        """
+        Wait until every record is written.
+        """
+
+        async def is_settled() -> bool:
+            return await self.metric("record_queue_depth") == 0
+
+        await waiting.until_awaited(is_settled, what="records to be written", timeout_seconds=READY_SECONDS)
+
     async def get(self, path: str) -> HttpResponse:
         """
         Fetch a page of its health server.

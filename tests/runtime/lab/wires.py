@@ -43,6 +43,7 @@ class Wire:
         self._target = target
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._accept, str(self._listen))
@@ -59,7 +60,13 @@ class Wire:
         """
         for writer in self._open:
             writer.transport.abort()
-        self._open.clear()
+
+    def inject(self, data: bytes) -> None:
+        """
+        Send every client bytes that the server never sent.
+        """
+        for writer in self._clients:
+            writer.write(data)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -70,6 +77,7 @@ class Wire:
             return
         ends = {writer, far_writer}
         self._open |= ends
+        self._clients.add(writer)
         try:
             async with asyncio.TaskGroup() as group:
                 there = group.create_task(self._pass_on(reader, far_writer, mangled=False))
@@ -82,6 +90,7 @@ class Wire:
             for end in ends:
                 end.transport.abort()
             self._open -= ends
+            self._clients.discard(writer)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, mangled: bool) -> None:
         try:

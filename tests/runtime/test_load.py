@@ -1,0 +1,73 @@
+"""Many containers at once: nobody waits too long, and nobody gets through."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from lab import fractional
+from lab.containerd import Containerd
+from lab.cri import Cri
+from lab.fractiond import Fractiond
+
+PODS, CONTAINERS_EACH = 25, 20
+
+
+class TestSynchronize:
+    """fractiond registers with a runtime that has 500 containers."""
+
+    async def test_500_containers(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+        """The runtime gets its answer in under half a second, and fractiond is ready within two."""
+        names = [f"c{number}" for number in range(CONTAINERS_EACH)]
+        annotations = {f"nvidia.com/container.{name}.gpu-memory.limit": "1Gi" for name in names}
+        loop = asyncio.get_running_loop()
+        async with Fractiond(containerd, directory=tmp_path) as fractiond:
+            await fractiond.ready()
+            for number in range(PODS):
+                pod = await cri.run_pod(f"pod-{number}", annotations=annotations)
+                for name in names:
+                    await cri.create_container(pod, name)
+            await fractiond.service.end()
+            started = loop.time()
+            await fractiond.start()
+            await fractiond.ready()
+            took = loop.time() - started
+            answered = await fractiond.metric("handler_seconds_sum", method="synchronize")
+            await fractiond.settled()
+            print(f"{containerd.version}: handled in {answered * 1000:.0f} ms, ready {took * 1000:.0f} ms after exec")
+
+            assert len(fractiond.records()) == PODS * CONTAINERS_EACH
+            assert answered < 0.5
+            assert took < 2
+            assert await fractiond.metric("violations_total", kind="unfenced") == 0
+            assert await fractiond.metric("violations_total", kind="different") == 0
+
+
+class TestBurst:
+    """100 creations, 16 at a time."""
+
+    async def test_all_are_fenced_in_time(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+        """Every container is fenced, no request runs into a time-out, and 99 % of the answers take under 50 ms."""
+        async with Fractiond(containerd, directory=tmp_path) as fractiond:
+            await fractiond.ready()
+            waiting = [f"pod-{number}" for number in range(100)]
+            containers: list[str] = []
+
+            async def run_some() -> None:
+                while waiting:
+                    containers.append(await fractional.run(cri, waiting.pop()))
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(16):
+                    group.create_task(run_some())
+            await fractiond.settled()
+            counts = {
+                le: await fractiond.metric("handler_seconds_bucket", method="create", le=le) for le in ("0.05", "+Inf")
+            }
+            print(f"{containerd.version}: {counts['0.05']:.0f} of {counts['+Inf']:.0f} creations answered within 50 ms")
+
+            assert await fractional.unfenced(cri, containers) == set()
+            assert fractiond.records().keys() == set(containers)
+            assert counts["+Inf"] == 100
+            assert counts["0.05"] >= 99
+            assert await fractiond.metric("connections_total") == 1
