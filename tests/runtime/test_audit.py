@@ -13,6 +13,7 @@ from lab import fractional, waiting
 from lab.containerd import Containerd
 from lab.cri import Cri
 from lab.fractiond import Fractiond
+from lab.wires import Wire
 
 LIMITED = fractional.ANNOTATIONS
 
@@ -200,3 +201,23 @@ class TestRegistration:
             events = [record["event"] for record in fractiond.service.records()[since:]]
 
             assert "runtime_registered" in events
+
+
+class TestUnreported:
+    """A container that the runtime did not tell of when it synchronised us."""
+
+    async def test_found_through_cri(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+        """CRI's list is compared with what NRI told; what NRI missed is judged by its spec, and stopped if unfenced."""
+        slipped = await run(cri, "slipped", LIMITED)
+        plain = await run(cri, "plain", {})
+        async with Wire(tmp_path / "nri.sock", containerd.nri_socket) as wire:
+            # The runtime's list now names a container that does not exist in place of the one that does.
+            wire.mangle = lambda data: data.replace(slipped.encode(), b"0" * len(slipped))
+            async with Fractiond(containerd, directory=tmp_path, nri_socket=tmp_path / "nri.sock") as fractiond:
+                said = await fractiond.service.wait_for_log("container_unreported", container_id=slipped)
+                stopped = await fractiond.service.wait_for_log("container_stopped", container_id=slipped)
+
+                assert (said["namespace"], said["pod"], said["container"]) == ("default", "slipped", "main")
+                assert "env:NVIDIA_GPU_MEMORY_LIMIT missing" in stopped["reasons"]
+                assert await fractiond.metric("unreported_containers_total") == 1
+                assert await fractional.states(cri) == {slipped: "exited", plain: "running"}
