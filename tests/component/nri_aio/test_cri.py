@@ -268,6 +268,10 @@ class TestUnavailable:
 class TestDefaults:
     """What users rely on without naming it."""
 
+    async def test_authority(self, client: Client) -> None:
+        """The server is told a host name that every proxy accepts."""
+        assert "localhost" == client._channel._authority
+
     def test_values(self) -> None:
         """The socket is containerd's, reading takes at most 5 s, a stop gets 15 s beyond its grace period."""
         assert ("/run/containerd/containerd.sock", 5.0, 15.0) == (

@@ -54,7 +54,7 @@ class TestExamples:
         """All of it is Python."""
         body = "".join(f"    {line}\n" for line in block.splitlines())
 
-        assert compile(f"async def example():\n{body}", "README.md", "exec")
+        assert compile(f"async def example():\n{body}", "README.md", "exec").co_names
 
 
 class TestFacts:

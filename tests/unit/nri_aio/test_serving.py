@@ -101,6 +101,24 @@ class TestStubbornHandlers:
             bench.server.tasks,
         )
 
+    async def test_result_after_the_end_is_dropped(self) -> None:
+        """A handler that goes on after the connection's end answers nobody."""
+
+        async def ignore(*_: object) -> pb.CreateContainerResponse:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                await asyncio.sleep(5)
+            return pb.CreateContainerResponse()
+
+        bench = Bench(ignore)
+        bench.ask()
+        await asyncio.sleep(0.1)
+        bench.server.close()
+        await asyncio.sleep(10)
+
+        assert ([], [], set()) == (bench.answers, bench.reported, bench.server.tasks)
+
     async def test_late_failure_is_dropped(self) -> None:
         """Nor can its exception."""
 

@@ -157,7 +157,7 @@ class Server:
         task.add_done_callback(lambda _: timer.cancel())
 
     def _expire(self, exchange: _Exchange, task: asyncio.Task[None]) -> None:
-        if not exchange.is_answered:
+        if self._is_open(exchange):
             self._fail(exchange, _overrun(exchange))
         task.cancel()
 
@@ -166,15 +166,19 @@ class Server:
             result = await pending
         except asyncio.CancelledError:
             # By us, after an answer or at the end of the connection; or by the handler itself, which needs an answer.
-            if not exchange.is_answered and not self._is_closed:
+            if self._is_open(exchange):
                 self._fail(exchange, Refused(f"{exchange.call.method} was cancelled"))
             raise
         except Exception as error:  # noqa: BLE001 - every exception must become an answer
-            if not exchange.is_answered:
+            if self._is_open(exchange):
                 self._fail(exchange, error)
         else:
-            if not exchange.is_answered:
+            if self._is_open(exchange):
                 self._complete(exchange, result)
+
+    def _is_open(self, exchange: _Exchange) -> bool:
+        """Tell whether a request still wants an answer: not after its deadline, nor after the connection's end."""
+        return not (exchange.is_answered or self._is_closed)
 
 
 def _overrun(exchange: _Exchange) -> DeadlineOverrun:

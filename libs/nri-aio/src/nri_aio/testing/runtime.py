@@ -137,8 +137,6 @@ class FakeRuntime:
             await self.wait_plugins(count)
             yield connection
 
-    # ---- what happens to containers
-
     async def create_container(self, pod: pb.PodSandbox, container: pb.Container) -> Creation:
         """
         Create a container: ask the plugins for adjustments, then the validators for their consent.
@@ -226,8 +224,6 @@ class FakeRuntime:
 
     async def _ask(self, peer: Peer, method: str, request: Message, reply: type[M]) -> M:
         return await peer.ask(method, request, reply, seconds=self._request_timeout)
-
-    # ---- plugins come and go
 
     def _accept(self) -> Wire:
         peer = Peer(on_update=self._begin_update, on_end=self._forget)
