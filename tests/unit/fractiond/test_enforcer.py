@@ -22,7 +22,8 @@ Sample = Callable[..., float | None]
 Running = Callable[[Enforcer], AbstractAsyncContextManager[asyncio.Task[None]]]
 LogLines = list[MutableMapping[str, Any]]
 
-TERMS = Terms(grace_seconds=30.0, interval_seconds=1.0, dry_run=False)
+# The pause differs from every wait after a failure.
+TERMS = Terms(grace_seconds=30.0, interval_seconds=5.0, dry_run=False)
 DOWN = CriUnavailable("StopContainer", "connection refused")
 
 
@@ -91,7 +92,7 @@ class TestStopping:
             enforcer.submit([a_violation("c1"), a_violation("c2"), a_violation("c3")])
             await asyncio.sleep(60)
 
-        assert [(0.0, "c1"), (11.0, "c2"), (22.0, "c3")] == stopper.asked
+        assert [(0.0, "c1"), (15.0, "c2"), (30.0, "c3")] == stopper.asked
         assert 1 == stopper.most_at_once
 
     async def test_those_without_any_limit_go_first(
@@ -197,6 +198,18 @@ class TestAtMostOnce:
 
         assert (["c1"], set()) == (stopper.stopped, enforcer._finished)
 
+    async def test_one_that_was_removed_after_its_stop_is_forgotten(
+        self, enforcer: Enforcer, stopper: Stopper, running: Running
+    ) -> None:
+        """The memory of who was stopped ends with the container."""
+        async with running(enforcer):
+            enforcer.submit([a_violation("c1")])
+            await asyncio.sleep(1)
+            remembered = set(enforcer._finished)
+            enforcer.forget("c1")
+
+        assert ({"c1"}, set()) == (remembered, enforcer._finished)
+
     async def test_removing_an_unknown_one_is_fine(self, enforcer: Enforcer) -> None:
         """The runtime tells of every removal, also of containers that were never judged."""
         enforcer.forget("c1")
@@ -263,7 +276,7 @@ class TestARuntimeThatDoesNotAnswer:
             enforcer.submit([a_violation("c2"), a_violation("c3")])
             await asyncio.sleep(10)
 
-        assert [(200, "c2"), (201, "c3")] == [(round(at), each) for at, each in stopper.asked[-2:]]
+        assert [(200, "c2"), (205, "c3")] == [(round(at), each) for at, each in stopper.asked[-2:]]
 
     async def test_each_failure_is_logged_with_its_number(
         self, enforcer: Enforcer, stopper: Stopper, running: Running, log: LogLines

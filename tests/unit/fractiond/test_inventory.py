@@ -235,6 +235,20 @@ class TestNodeInventory:
 
         assert frozenset({UUID}) == node.current.gpu_uuids
 
+    async def test_one_doubt_is_one_reading(self, tmp_path: Path, running: Running) -> None:
+        """After the answer it is quiet again until the next doubt or the next regular reading."""
+        node = NodeInventory(sources(tmp_path))
+        async with running(node):
+            add_gpu(tmp_path, UUID)
+            node.doubt()
+            await _until(lambda: node.current != Inventory())
+            add_gpu(tmp_path, OTHER, bus="0000:2a:00.0")
+            for _ in range(100):
+                # A reading is one turn of a thread, too.
+                await asyncio.to_thread(os.sched_yield)
+
+        assert frozenset({UUID}) == node.current.gpu_uuids
+
     @pytest.mark.looptime
     async def test_it_is_renewed_without_a_doubt(self, tmp_path: Path, running: Running) -> None:
         """A GPU that was swapped is known before anybody is refused over it."""

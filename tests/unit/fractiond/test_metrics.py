@@ -24,6 +24,8 @@ FAMILIES = {
     "delayed_synchronizations": "counter",
     "record_errors": "counter",
     "records_dropped": "counter",
+    "record_queue_depth": "gauge",
+    "pending_stops": "gauge",
 }
 
 
@@ -66,11 +68,11 @@ class TestSampledGauges:
     def test_a_sampled_gauge_is_read_when_the_page_is(self, metrics: Metrics, sample: Sample) -> None:
         """A depth on the page is that of the moment of the scrape."""
         depth = [3]
-        metrics.sample("depth", "Things left.", lambda: depth[0])
-        before = sample("depth")
+        metrics.record_queue_depth.set_function(lambda: depth[0])
+        before = sample("record_queue_depth")
         depth[0] = 7
 
-        assert (3.0, 7.0) == (before, sample("depth"))
+        assert (3.0, 7.0) == (before, sample("record_queue_depth"))
 
 
 class TestFailures:

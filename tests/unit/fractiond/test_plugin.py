@@ -286,6 +286,13 @@ class TestCreate:
         assert (None, {}, []) == (answer, stage.keeper.records, log)
         assert 1.0 == sample("containers_total", outcome="untouched")
 
+    @pytest.mark.parametrize("annotations", [pytest.param({}, id="untouched"), pytest.param(OURS, id="fenced")])
+    def test_the_container_is_known_from_then_on(self, stage: Stage, annotations: dict[str, str]) -> None:
+        """The comparison with CRI does not take it for one that NRI never told of."""
+        stage.create(a_pod(annotations), a_container())
+
+        assert {"c1"} == stage.known
+
     def test_looking_up_annotations_changes_no_message(self, stage: Stage) -> None:
         """A protobuf map makes entries when it is read carelessly; the request stays as it came."""
         request = pb.CreateContainerRequest(pod=a_pod({"a": "b"}), container=a_container())

@@ -56,7 +56,9 @@ class Disk:
         self.files.pop(container_id, None)
 
     def sweep(self, keep: Collection[str]) -> None:
-        """Remove all records but these."""
+        """Remove all records but these, once the gate is open."""
+        self.writing.set()
+        assert self.gate.wait(5)
         self._touch("sweep", "sweep")
         self.files = {each: record for each, record in self.files.items() if each in keep}
 
@@ -208,6 +210,35 @@ class TestRetain:
             await records.flush()
 
         assert {"new": A} == disk.files
+
+    async def test_a_record_put_since_survives_a_sweep_that_comes_late(
+        self, records: Records, disk: Disk, running: Running
+    ) -> None:
+        """A sweep that has to be tried again does not go by a list that is old by then."""
+        disk.refused = {"sweep"}
+        async with running(records):
+            records.retain([])
+            records.put("new", A)
+            await asyncio.sleep(0.4)
+            disk.refused.clear()
+            await records.flush()
+
+        assert {"new": A} == disk.files
+
+    async def test_a_second_list_during_a_sweep_is_swept_by_too(
+        self, records: Records, disk: Disk, running: Running
+    ) -> None:
+        """What the later list says is gone goes, though a sweep by the earlier one was under way."""
+        disk.files = {"a": A, "b": B}
+        disk.gate.clear()
+        async with running(records):
+            records.retain(["a", "b"])
+            await asyncio.to_thread(disk.writing.wait, 5)
+            records.retain(["b"])
+            disk.gate.set()
+            await records.flush()
+
+        assert {"b": B} == disk.files
 
     async def test_files_of_containers_that_exist_but_are_not_known_stay(
         self, records: Records, disk: Disk, running: Running

@@ -85,8 +85,8 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         watch = SynchronizeWatch(runtime, state=state, metrics=metrics)
         dial = partial(_dial, plugin, chosen)
         link = RuntimeLink(dial, watch=watch, turn=turn, budget=_budget(chosen), state=state, metrics=metrics)
-        metrics.sample("record_queue_depth", "Records still to be written or removed.", lambda: records.depth)
-        metrics.sample("pending_stops", "Containers that are to be stopped and still run.", lambda: enforcer.pending)
+        metrics.record_queue_depth.set_function(lambda: records.depth)
+        metrics.pending_stops.set_function(lambda: enforcer.pending)
         await _serve_http(stack, chosen.readiness_port, state, registry)
         await node.start()
         async with asyncio.TaskGroup() as group:

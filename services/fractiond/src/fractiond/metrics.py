@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -57,7 +56,7 @@ class Metrics:
         self.outcomes = {outcome: containers.labels(outcome.value) for outcome in Outcome}
         seconds = Histogram(
             f"{PREFIX}_handler_seconds",
-            "Time from the arrival of a runtime's request to its answer.",
+            "Time a handler takes to answer the runtime, in seconds.",
             ("method",),
             registry=registry,
             buckets=SECONDS,
@@ -75,12 +74,9 @@ class Metrics:
         self.delayed = counter("delayed_synchronizations", "Registrations that waited for the runtime over 2 s.")
         self.record_errors = counter("record_errors", "Attempts to write or remove a record that failed.")
         self.records_dropped = counter("records_dropped", "Records refused because too many were held.")
-        self._gauge = gauge
+        self.record_queue_depth = gauge("record_queue_depth", "Records still to be written or removed.")
+        self.pending_stops = gauge("pending_stops", "Containers that are to be stopped and still run.")
 
     def failed(self, request: str) -> None:
         """Count a fault of ours in answering a request, by its name on the wire."""
         self._failures[REQUESTS.get(request, OTHER)].inc()
-
-    def sample(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Add a gauge that is read when the page is."""
-        self._gauge(name, text).set_function(read)
