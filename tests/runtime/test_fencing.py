@@ -159,11 +159,35 @@ class TestCdi:
         async with Fractiond(containerd, directory=tmp_path, flags=flags) as running:
             await running.ready()
             status = await created(cri, annotated(limit="1Gi", devices=gpus[1].uuid))
+            await running.settled()
             record = running.records()[status.id]
 
         assert status.values_of("NVIDIA_VISIBLE_DEVICES")[-1] == "void"
         assert [path for path in status.devices if "nvidia" in path] == ["/dev/nvidia1"]
         assert record["gpuDevices"] == [{"index": 0, "uuid": gpus[1].uuid, "minorNumber": 1}]
+
+    @pytest.mark.parametrize(
+        "requested", [pytest.param((), id="ours alone"), pytest.param((0,), id="beside one that the kubelet requested")]
+    )
+    async def test_it_outlives_a_restart(
+        self, containerd: Containerd, cri: Cri, tmp_path: Path, requested: tuple[int, ...]
+    ) -> None:
+        """The audit of the next fractiond finds such a container in order, however its CDI devices are told."""
+        gpus = make_gpus(tmp_path / "dev", count=2)
+        write_cdi_spec(containerd.cdi_dir, gpus)
+        flags = ["--inject-cdi-device", f"--cdi-spec-dirs={containerd.cdi_dir}"]
+        async with Fractiond(containerd, directory=tmp_path, flags=flags) as running:
+            await running.ready()
+            others = [gpus[number].cdi_name for number in requested]
+            status = await created(cri, annotated(limit="1Gi", devices=gpus[1].uuid), cdi_devices=others)
+            await running.service.end()
+            await running.start()
+            await running.ready()
+            await running.service.wait_for_log("synchronized")
+
+            assert await running.metric("violations_total", kind="different") == 0
+            assert await running.metric("violations_total", kind="unfenced") == 0
+            assert (await cri.status(status.id)).state == "running"
 
     async def test_a_gpu_in_no_spec_is_refused(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
         """A UUID that no CDI spec lists is refused by us, naming it and what there is."""

@@ -72,6 +72,7 @@ class TestGpus:
         async with Fractiond(containerd, directory=tmp_path, flags=[f"--proc-root={tmp_path}/proc"]) as fractiond:
             await fractiond.ready()
             container = await run_on(cri, OLD)
+            await fractiond.settled()
 
             assert (await cri.status(container)).values_of("NVIDIA_VISIBLE_DEVICES") == (OLD,)
             assert fractiond.records()[container]["gpuDevices"] == [{"index": 0, "uuid": OLD}]

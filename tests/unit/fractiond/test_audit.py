@@ -14,9 +14,12 @@ from fractioning_core import names
 from fractioning_core.injection import CdiInventory, Injection, Observed, Options
 from fractioning_core.podannotations import Grammar
 from fractioning_core.testing.builders import annotations_for
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nri_aio.pb import nri_pb2 as pb
+
+# On a busy machine the time of one example says nothing.
+UNHURRIED = settings(deadline=None)
 
 LIMIT, REQUEST = names.ENV_MEMORY_LIMIT, names.ENV_MEMORY_REQUEST
 PIPE, VISIBLE = names.ENV_MPS_PIPE_DIRECTORY, names.ENV_VISIBLE_DEVICES
@@ -272,6 +275,7 @@ def round_trips(draw: st.DrawFn) -> tuple[Assessment, pb.Container]:
 
 
 class TestARoundTrip:
+    @UNHURRIED
     @given(trip=round_trips())
     def test_what_creation_injects_the_audit_accepts(self, trip: tuple[Assessment, pb.Container], merge: Merge) -> None:
         """Modes, devices and CDI in every combination, merged into any container, give no violation."""
@@ -280,6 +284,7 @@ class TestARoundTrip:
 
         assert judge(wire.observed(created), assessment) is None
 
+    @UNHURRIED
     @given(trip=round_trips(), data=st.data())
     def test_one_variable_dropped_changed_or_doubled_is_named(
         self, trip: tuple[Assessment, pb.Container], data: st.DataObject, merge: Merge
@@ -299,6 +304,7 @@ class TestARoundTrip:
         assert 1 == len(violation.reasons)
         assert f"env:{key} " in violation.reasons[0]
 
+    @UNHURRIED
     @given(trip=round_trips(), change=st.sampled_from(("dropped", "other source", "other place")))
     def test_the_mount_dropped_or_changed_is_named(
         self, trip: tuple[Assessment, pb.Container], change: str, merge: Merge
@@ -322,6 +328,7 @@ class TestARoundTrip:
         assert violation.reasons[0].startswith("mount:")
         assert plan.mount.destination in violation.reasons[0]
 
+    @UNHURRIED
     @given(trip=round_trips(), data=st.data())
     def test_a_validator_misses_each_cdi_device_that_is_gone(
         self, trip: tuple[Assessment, pb.Container], data: st.DataObject

@@ -13,8 +13,11 @@ from fractioning_core.fraction import ComputeMode
 from fractioning_core.injection import CdiInventory, Injection, Mount, Options
 from fractioning_core.podannotations import Grammar
 from fractioning_core.testing.builders import a_fraction, annotations_for
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
+# On a busy machine the time of one example says nothing.
+UNHURRIED = settings(deadline=None)
 
 GPU_A, GPU_B = "GPU-aaaa", "GPU-bbbb"
 LIMIT = names.ENV_MEMORY_LIMIT
@@ -446,6 +449,7 @@ class TestAttacksOfATenant:
     )
     VARIABLES = st.builds("".join, st.tuples(KEYS, st.sampled_from(("", "=", "=9", f"={LIMIT}=9"))))
 
+    @UNHURRIED
     @given(env=st.lists(VARIABLES, max_size=6), assigned=st.sampled_from(("", GPU_A)))
     def test_no_environment_is_let_through_with_another_value(
         self, env: list[str], assigned: str, merge_env: MergeEnv
@@ -459,6 +463,7 @@ class TestAttacksOfATenant:
         in_force = tuple((key, value) for key, _, value in after if key in dict(assessment.injection.env))
         assert bool(attack.problems()) or sorted(assessment.injection.env) == sorted(in_force)
 
+    @UNHURRIED
     @given(env=st.lists(VARIABLES, max_size=6))
     def test_no_harmless_environment_is_refused(self, env: list[str], merge_env: MergeEnv) -> None:
         """Where the runtime's merge could not lose a value of ours, nothing is refused."""

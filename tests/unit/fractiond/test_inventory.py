@@ -15,8 +15,11 @@ from fractiond import inventory
 from fractiond.fencing import Inventory
 from fractiond.inventory import NodeInventory, Sources
 from fractioning_core.injection import CdiInventory
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
+# On a busy machine the time of one example says nothing.
+UNHURRIED = settings(deadline=None)
 
 Running = Callable[[NodeInventory], AbstractAsyncContextManager[asyncio.Task[None]]]
 LogLines = list[MutableMapping[str, Any]]
@@ -182,6 +185,7 @@ class TestParseSpec:
         ).map("".join),
     )
 
+    @UNHURRIED
     @given(text=TEXTS, is_json=st.booleans())
     def test_any_text_is_a_spec_or_a_value_error(self, text: str, is_json: bool) -> None:  # noqa: FBT001  drawn
         """No file in a spec directory can end the task that reads them."""

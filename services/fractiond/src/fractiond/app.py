@@ -37,6 +37,8 @@ from fractiond.turn import Turn
 
 PROGRAM = "fractiond"
 RETRY_CAP_SECONDS = 60.0
+# The runtime validates within a millisecond of a creation; a line of the log made meanwhile would hold that up.
+AFTER_ANSWER_SECONDS = 0.01
 # What is still to be written or stopped when we are told to go; a stuck disk must not hold up the shutdown.
 DRAIN_SECONDS = 2.0
 
@@ -78,7 +80,7 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
             line=state,
             after_synchronize=crosscheck.trigger,
             metrics=metrics,
-            later=loop.call_soon,
+            later=partial(loop.call_later, AFTER_ANSWER_SECONDS),
             # Not the loop's time, which uvloop counts in milliseconds.
             clock=time.perf_counter,
         )

@@ -8,6 +8,7 @@ answer. What cannot be read is "not known", and refuses nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -66,11 +67,10 @@ class NodeInventory:
     async def run(self) -> None:
         """Renew the reading, for ever."""
         while True:
-            try:
+            # Either somebody asked, or it is time for the regular reading.
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REFRESH_SECONDS):
                     await self._doubted.wait()
-            except TimeoutError:
-                pass  # nobody asked: the regular reading
             self._doubted.clear()
             await self._refresh()
 

@@ -74,10 +74,12 @@ def adjusted(adjust: pb.ContainerAdjustment) -> Observed:
 
 
 def observed(container: pb.Container) -> Observed:
-    """Read what a container that exists really has."""
-    devices = tuple(device.name for device in container.CDI_devices)
-    # Runtimes before NRI 0.12 do not report CDI devices: none listed is then "not visible", not "none".
-    return Observed(env=tuple(container.env), mounts=_mounts(container.mounts), cdi_devices=devices or None)
+    """
+    Read what a container that exists really has.
+
+    CDI devices are not visible there: containerd 2.3.7 lists those that the kubelet requested, not ours.
+    """
+    return Observed(env=tuple(container.env), mounts=_mounts(container.mounts), cdi_devices=None)
 
 
 def _mounts(mounts: Iterable[pb.Mount]) -> tuple[tuple[str, str], ...]:
