@@ -1,0 +1,4 @@
+from demo.show import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""
+Who appears in the demo: what each container asks for, and what it must get or be told.
+
+Pure: the expectations are written out by hand, not computed by the code they judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+from lab.devices import Gpu
+
+NAMESPACE = "team-a"
+CONTAINER = "main"
+KEY = f"nvidia.com/container.{CONTAINER}."
+LIMIT = "NVIDIA_GPU_MEMORY_LIMIT"
+
+
+@attrs.frozen
+class Fence:
+    """
+    What is seen from inside a container; empty where there is nothing.
+    """
+
+    request_mib: str = ""
+    limit_mib: str = ""
+    pipe_dir: str = ""
+    host_dir: str = ""
+    """
+    The directory of the host that is mounted there, by what a file in it says.
+    """
+    visible_devices: str = ""
+    nodes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self == Fence():
+            return "no limit, no pipe, no GPU"
+        cells = (self.request_mib, self.limit_mib, self.pipe_dir, self.host_dir, self.visible_devices, *self.nodes)
+        return "/".join(cell or "-" for cell in cells)
+
+
+NO_FENCE = Fence()
+
+
+@attrs.frozen
+class Role:
+    """
+    A pod with one container, and what must come of it: a fence, or a refusal with these words in it.
+    """
+
+    pod: str
+    what: str
+    asks: Mapping[str, str] = attrs.field(factory=dict)
+    """
+    Annotation suffixes and values.
+    """
+    env: tuple[tuple[str, str], ...] = ()
+    fence: Fence = NO_FENCE
+    refusal: tuple[str, ...] = ()
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """
+        The pod's annotations, with full keys.
+        """
+        return {KEY + suffix: value for suffix, value in self.asks.items()}
+
+    @property
+    def demands(self) -> list[str]:
+        """
+        What the pod's author wrote, a line each.
+        """
+        lines = [f"{suffix}: {value}" for suffix, value in self.asks.items()]
+        return lines + [f"env {name}={value}" for name, value in self.env] or ["(nothing)"]
+
+
+def cast(pipe_dir: Path, gpu: Gpu) -> tuple[Role, ...]:
+    """
+    Write the six roles of the first act for a node with this pipe directory; `gpu` is what one of them is assigned.
+    """
+    pipe = str(pipe_dir)
+    return (
+        Role(
+            "trainer",
+            "request and limit",
+            {"gpu-memory.request": "8Gi", "gpu-memory.limit": "16Gi"},
+            fence=Fence("8192", "16384", pipe, pipe),
+        ),
+        Role(
+            "notebook",
+            "limit alone, sm-sharing",
+            {"gpu-memory.limit": "4000M", "gpu-compute.mode": "sm-sharing"},
+            fence=Fence("3815", "3815", "/tmp/nvidia-mps", f"{pipe}/shared/default"),
+        ),
+        Role(
+            "inference",
+            "a GPU assigned (simulated)",
+            {"gpu-memory.limit": "2Gi", "gpus.devices": gpu.uuid},
+            fence=Fence("2048", "2048", pipe, pipe, "void", (f"/dev/nvidia{gpu.minor}",)),
+        ),
+        Role("plain", "no annotation"),
+        Role(
+            "typo",
+            "a malformed limit",
+            {"gpu-memory.limit": "16GB"},
+            refusal=(
+                f'container "{CONTAINER}" in pod "{NAMESPACE}/typo"',
+                f"{KEY}gpu-memory.limit",
+                '"16GB"',
+                "accepted",
+            ),
+        ),
+        Role(
+            "greedy",
+            "limit set again, and twice",
+            {"gpu-memory.limit": "1Gi"},
+            env=((LIMIT, "65536"), (LIMIT, "65536")),
+            refusal=(f'container "{CONTAINER}" in pod "{NAMESPACE}/greedy"', LIMIT, "more than once", "accepted"),
+        ),
+    )
+
+
+def latecomer(pipe_dir: Path) -> Role:
+    """
+    Write the role of the second act: created while fractiond is dead, and again when it is back, then with this fence.
+    """
+    pipe = str(pipe_dir)
+    return Role("latecomer", "a limit", {"gpu-memory.limit": "4Gi"}, fence=Fence("4096", "4096", pipe, pipe))
