@@ -8,7 +8,6 @@ The README's tables of flags and metrics, written from the code they describe.
 from __future__ import annotations
 
 import difflib
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,11 +55,13 @@ SECTIONS = {"flags": flags, "metrics": metrics}
 def rewritten(text: str) -> str:
     """Put every table between its markers."""
     for name, table in SECTIONS.items():
-        body = "\n".join(table())
-        pattern = rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)"
-        text, count = re.subn(pattern, lambda match, body=body: f"{match[1]}{body}\n{match[2]}", text, flags=re.DOTALL)
-        if count != 1:
-            sys.exit(f"tables.py: {count} places for the table of {name}, not one")
+        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+        if (text.count(begin), text.count(end)) != (1, 1):
+            sys.exit(f"tables.py: the table of {name} wants one line each: {begin.strip()} and {end}")
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        rows = "\n".join(table())
+        text = f"{before}{begin}{rows}\n{end}{after}"
     return text
 
 

@@ -80,18 +80,18 @@ class Fraction:
         limit_mib: the most it may allocate on each of its GPUs, whole MiB.
         mode: how it shares compute.
         devices_value: the devices annotation as written, without space around it; empty when there is none.
-        devices: the entries of `devices_value`.
     """
 
     request_mib: int
     limit_mib: int
     mode: ComputeMode = ComputeMode.TIME_SLICING
     devices_value: str = ""
-    # Derived, so that the two can never disagree.
-    devices: tuple[Device, ...] = attrs.field(init=False, repr=False)
 
-    @devices.default
-    def _devices(self) -> tuple[Device, ...]:
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """
+        Give the entries of `devices_value`; derived when asked for, which is after the runtime has its answer.
+        """
         return devices_in(self.devices_value) if self.devices_value else ()
 
     @property

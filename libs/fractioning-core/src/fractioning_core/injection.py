@@ -9,7 +9,7 @@ is kept cheap.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -120,6 +120,8 @@ def _env(fraction: Fraction, pipe_directory: str) -> tuple[tuple[str, str], ...]
     return (*enforced, (names.ENV_VISIBLE_DEVICES, visible)) if visible else enforced
 
 
+# A node has two of them.
+@functools.lru_cache(maxsize=4)
 def _pipe_mount(mode: ComputeMode, pipe_dir: str) -> Mount:
     if mode is ComputeMode.SM_SHARING:
         return Mount(f"{pipe_dir}/{names.SHARED_PIPE_SUBPATH}", names.SM_SHARING_PIPE_DIR)
@@ -204,15 +206,17 @@ def shadowing_mounts(mount_destinations: Iterable[str], destination: str) -> tup
 
     The identical spelling is not among them, since the plugin's mount replaces that one.
     """
-    ours = normalized(destination)
-    below = f"{ours}/"
-    return tuple(
-        theirs for theirs in mount_destinations if theirs != destination and f"{normalized(theirs)}/".startswith(below)
-    )
+    return tuple([theirs for theirs in mount_destinations if _shadows(theirs, destination)])
 
 
-# Mount destinations repeat from container to container.
-@functools.lru_cache(maxsize=2048)
+# Asked for each mount while the runtime waits; destinations repeat from container to container.
+@functools.lru_cache(maxsize=1024)
+def _shadows(theirs: str, ours: str) -> bool:
+    return theirs != ours and f"{normalized(theirs)}/".startswith(f"{normalized(ours)}/")
+
+
+# They repeat here as well.
+@functools.lru_cache(maxsize=1024)
 def normalized(path: str) -> str:
     """
     Give a path inside a container one spelling: absolute, no `//`, `.` or `..`, no slash at the end, `/run` for
@@ -252,13 +256,19 @@ def differences(expected: Injection, observed: Observed) -> tuple[str, ...]:
     # One pass in C leaves the few entries that matter, of the dozens that a service-rich namespace gives.
     ours = tuple(name for name, _ in expected.env)
     relevant = [entry for entry in observed.env if entry.startswith(ours)]
-    env = (
-        reason
-        for name, value in expected.env
-        if not _is_void(name, expected, relevant)
-        for reason in _env_differences(name, value, relevant)
+    # Nearly always it is just what was injected, which is cheaper to see than to take apart.
+    as_planned = relevant == [f"{name}={value}" for name, value in expected.env]
+    return (
+        *(() if as_planned else _all_env_differences(expected, relevant)),
+        *_mount_differences(expected.mount, observed.mounts),
+        *_cdi_differences(expected, observed),
     )
-    return (*env, *_mount_differences(expected.mount, observed.mounts), *_cdi_differences(expected, observed))
+
+
+def _all_env_differences(expected: Injection, relevant: Sequence[str]) -> Iterator[str]:
+    for name, value in expected.env:
+        if not _is_void(name, expected, relevant):
+            yield from _env_differences(name, value, relevant)
 
 
 def _is_void(name: str, expected: Injection, env: Iterable[str]) -> bool:

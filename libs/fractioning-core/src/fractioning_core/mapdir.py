@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -47,8 +47,11 @@ class MapDir:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        # A sweep takes away temporary files, and must not meet those of a write in another thread.
+        # A sweep takes away temporary files, and must not meet that of a write in another thread.
         self._changing = threading.Lock()
+        # One is enough under the lock, and no other process has the same. A new name and pathlib for each write made
+        # it three times as dear (100 µs against 35), at the expense of answers to the runtime.
+        self._temporary = os.path.join(self.path, f"{_TEMP_PREFIX}{secrets.token_hex(8)}{_TEMP_SUFFIX}")  # noqa: PTH118
 
     def write(self, container_id: str, entry: Record) -> None:
         """
@@ -141,15 +144,14 @@ class MapDir:
     def _write(self, name: str, entry: Record) -> None:
         if not name:
             return
-        target = self.path / name
+        target = os.path.join(self.path, name)  # noqa: PTH118 - see above
         with _named("write", target):
             self._prepare()
-            descriptor, temporary = tempfile.mkstemp(_TEMP_SUFFIX, _TEMP_PREFIX, self.path)
             try:
-                _fill(descriptor, record.encode(entry))
-                Path(temporary).replace(target)
+                _fill(self._temporary, record.encode(entry))
+                os.replace(self._temporary, target)  # noqa: PTH105 - see above
             except BaseException:
-                Path(temporary).unlink(missing_ok=True)
+                Path(self._temporary).unlink(missing_ok=True)
                 raise
 
     def _prepare(self) -> None:
@@ -180,7 +182,8 @@ def _is_record(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False)
 
 
-def _fill(descriptor: int, data: bytes) -> None:
+def _fill(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
@@ -189,7 +192,7 @@ def _fill(descriptor: int, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _named(action: str, path: Path) -> Iterator[None]:
+def _named(action: str, path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -115,7 +115,8 @@ class Reading:
     problems: tuple[InvalidAnnotation, ...] = ()
 
 
-_NOT_FRACTIONAL = Reading(fraction=None)
+NOT_FRACTIONAL = Reading(fraction=None)
+"""The one reading of every container without memory annotations."""
 
 
 def keys(container: str, grammar: Grammar) -> Keys:
@@ -150,7 +151,7 @@ def read(annotations: Mapping[str, str], container: str, grammar: Grammar) -> Re
     """
     own = _keys(grammar.prefix, container)
     if own.request not in annotations and own.limit not in annotations:
-        return _NOT_FRACTIONAL
+        return NOT_FRACTIONAL
     problems: list[InvalidAnnotation] = []
     bounds = _bounds(annotations, own, problems)
     mode = _mode(annotations, own.mode, grammar, problems)

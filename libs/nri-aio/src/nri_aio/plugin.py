@@ -10,7 +10,7 @@ is answered with an error, because a runtime that waits in vain creates the cont
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -23,8 +23,7 @@ Reply: TypeAlias = T | Awaitable[T | None] | None
 """What a handler may return: the message, None for "no change", or either one later (`async def`)."""
 
 
-@attrs.frozen
-class Call:
+class Call(NamedTuple):
     """When a request came and until when it must be answered, on the event loop's clock (`loop.time()`)."""
 
     method: str

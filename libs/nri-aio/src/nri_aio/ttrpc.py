@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 import struct
+from typing import NamedTuple
 
-import attrs
 from google.protobuf.message import DecodeError
 
 from nri_aio.errors import MessageTooLarge, ProtocolViolation
@@ -52,9 +52,8 @@ class Code(enum.IntEnum):
     INTERNAL = 13
 
 
-@attrs.frozen
-class Message:
-    """One message as it came off a logical connection."""
+class Message(NamedTuple):
+    """One message as it came off a logical connection; a tuple, which is made faster than an attrs class."""
 
     stream: int
     kind: int

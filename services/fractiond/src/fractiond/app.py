@@ -22,6 +22,7 @@ from fractioning_core.service.http import HealthServer
 from nri_aio import cri
 from prometheus_client import CollectorRegistry
 
+from fractiond.afterwards import Afterwards
 from fractiond.connection_state import ConnectionState
 from fractiond.crosscheck import CrossCheck
 from fractiond.enforcer import Enforcer, NoEnforcer, Terms
@@ -37,8 +38,6 @@ from fractiond.turn import Turn
 
 PROGRAM = "fractiond"
 RETRY_CAP_SECONDS = 60.0
-# The runtime validates within a millisecond of a creation; a line of the log made meanwhile would hold that up.
-AFTER_ANSWER_SECONDS = 0.01
 # What is still to be written or stopped when we are told to go; a stuck disk must not hold up the shutdown.
 DRAIN_SECONDS = 2.0
 
@@ -60,6 +59,7 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     turn = Turn()
+    afterwards = Afterwards(loop.call_later)
     known: set[str] = set()
     state = ConnectionState(loop.time, turn=turn, metrics=metrics)
     node = NodeInventory(_sources(chosen))
@@ -80,7 +80,7 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
             line=state,
             after_synchronize=crosscheck.trigger,
             metrics=metrics,
-            later=partial(loop.call_later, AFTER_ANSWER_SECONDS),
+            later=afterwards.add,
             # Not the loop's time, which uvloop counts in milliseconds.
             clock=time.perf_counter,
         )
@@ -99,6 +99,8 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
             ]
             await stop.wait()
             connected.cancel()
+            # The last answers are to be in the log.
+            afterwards.run()
             await _drain(records, turn)
             for worker in workers:
                 worker.cancel()

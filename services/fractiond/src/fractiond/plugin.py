@@ -207,8 +207,9 @@ class FractionPlugin(nri_aio.Plugin):
         if obstacles:
             self._refuse("create", started, Outcome.REFUSED, subject, obstacles)
         response = wire.adjustment(fenced.injection)
+        self._keeper.put(subject.container_id, wire.record_of(subject, container, fenced.fraction))
         self._count("create", started, Outcome.FENCED)
-        self._later(partial(self._keep_fenced, subject, container, fenced))
+        self._later(partial(self._log_fenced, subject, fenced))
         return response
 
     def _check_start(self, subject: Subject, container: pb.Container, assessment: Assessment, started: float) -> None:
@@ -248,10 +249,7 @@ class FractionPlugin(nri_aio.Plugin):
         self._later(partial(log, "container_refused", outcome=outcome.value, problems=problems, **subject.keys()))
         raise nri_aio.Refused(text)
 
-    def _keep_fenced(self, subject: Subject, container: pb.Container, fenced: Fenced) -> None:
-        # Its creation may have failed since, and what is removed needs no record.
-        if subject.container_id in self._known:
-            self._keeper.put(subject.container_id, wire.record_of(subject, container, fenced.fraction))
+    def _log_fenced(self, subject: Subject, fenced: Fenced) -> None:
         fraction = fenced.fraction
         self._log.info(
             "container_fenced",
