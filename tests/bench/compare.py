@@ -1,0 +1,74 @@
+"""
+Compares fractiond with a plain Go plugin that injects the same, side by side in one run.
+
+    scripts/bench nri            the table on standard output
+    scripts/bench nri --write    the table into the README as well
+    scripts/bench nri --quick    a smoke run; its numbers mean nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+import machine
+import table
+from lab import toolchain
+from lab.containerd import Containerd
+from node import run_node
+from results import Results
+from timed import Effort, run_course, run_starts, say
+
+# The last containerd whose NRI cannot validate, and the newest one.
+PLAIN, VALIDATING = "2.1.9", "2.3.7"
+FULL_NODE = 500
+THOROUGH = Effort(rounds=12, calls=200, starts=7, idle_seconds=30.0, creations=120)
+QUICK = Effort(rounds=2, calls=50, starts=1, idle_seconds=3.0, creations=10)
+BUSY_LOAD = 0.5
+
+
+def main() -> None:
+    """
+    Measure and print.
+    """
+    parser = argparse.ArgumentParser(prog="scripts/bench nri", description="fractiond and a Go plugin, side by side")
+    parser.add_argument("--quick", action="store_true", help="a smoke run of under a minute; its numbers mean little")
+    parser.add_argument("--write", action="store_true", help="also put the table into README.md")
+    asked = parser.parse_args()
+    if asked.quick and asked.write:
+        parser.error("--write with --quick: numbers of a smoke run are not for the README")
+    section = asyncio.run(_measure(QUICK if asked.quick else THOROUGH))
+    print(section)
+    if asked.write:
+        readme = toolchain.REPOSITORY / "README.md"
+        readme.write_text(table.splice(readme.read_text(), section))
+
+
+async def _measure(effort: Effort) -> str:
+    load = machine.load()
+    if load > BUSY_LOAD:
+        say(f"the machine is busy (load {load:.2f}): only the ratios will mean something")
+    async with Containerd("2.3") as containerd:
+        socket = containerd.cri_socket
+        results = Results(
+            plain=await run_course(PLAIN, effort, validates=False, cri_socket=socket),
+            validating=await run_course(VALIDATING, effort, validates=True, cri_socket=socket),
+            empty_starts=await run_starts(VALIDATING, effort, containers=0, cri_socket=socket),
+            full_starts=await run_starts(VALIDATING, effort, containers=FULL_NODE, cri_socket=socket),
+            node=await run_node(containerd, effort),
+        )
+    return f"{table.render(results)}\n\n{_caption(effort, load)}"
+
+
+def _caption(effort: Effort, load: float) -> str:
+    return (
+        f"{machine.describe()}; load at the start {load:.1f}. Times per container are taken at the runtime's own NRI "
+        f"layer and are what a plugin adds there: {effort.rounds} rounds of {effort.calls} calls for each plugin, in "
+        "turn, the median over rounds; a ratio is the median of the ratios of the pairs. Both plugins inject the same, "
+        f"and check it again where the runtime validates. Starts: {effort.starts} of each; CreateContainer over CRI: "
+        f"{effort.creations} of each. `scripts/bench nri` measures again."
+    )
+
+
+if __name__ == "__main__":
+    main()
