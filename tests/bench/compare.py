@@ -16,7 +16,7 @@ import table
 from lab import toolchain
 from lab.containerd import Containerd
 from node import run_node
-from results import Results
+from results import Results, typical
 from timed import Effort, run_course, run_starts, say
 
 # The last containerd whose NRI cannot validate, and the newest one.
@@ -57,13 +57,15 @@ async def _measure(effort: Effort) -> str:
             full_starts=await run_starts(VALIDATING, effort, containers=FULL_NODE, cri_socket=socket),
             node=await run_node(containerd, effort),
         )
-    return f"{table.render(results)}\n\n{_caption(effort, load)}"
+    return f"{table.render(results)}\n\n{_caption(results, effort, load)}"
 
 
-def _caption(effort: Effort, load: float) -> str:
+def _caption(results: Results, effort: Effort, load: float) -> str:
+    bare = typical(results.validating.round_trips[0].bare, lambda each: each.p50)
     return (
         f"{machine.describe()}; load at the start {load:.1f}. Times per container are taken at the runtime's own NRI "
-        f"layer and are what a plugin adds there: {effort.rounds} rounds of {effort.calls} calls for each plugin, in "
+        f"layer and are what a plugin adds to the {bare:.0f} µs it takes without one: {effort.rounds} rounds of "
+        f"{effort.calls} calls for each plugin, in "
         "turn, the median over rounds; a ratio is the median of the ratios of the pairs. Both plugins inject the same, "
         f"and check it again where the runtime validates. Starts: {effort.starts} of each; CreateContainer over CRI: "
         f"{effort.creations} of each. `scripts/bench nri` measures again."
