@@ -43,6 +43,7 @@ class TestGpus:
             for _ in range(3):
                 with pytest.raises(CriError) as refusal:
                     await cri.create_container(pod, "main")
+            await fractiond.service.end()
             logged = [record for record in fractiond.service.records() if record["event"] == "container_refused"]
 
             assert f"{KEY}: {OLD} is not on this node; accepted: a GPU of this node ({NEW})" in refusal.value.message
