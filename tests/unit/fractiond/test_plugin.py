@@ -237,6 +237,23 @@ class TestConfigure:
 
         assert not log[0]["validates"]
 
+    @pytest.mark.parametrize(
+        ("inject_cdi", "version", "told"),
+        [
+            pytest.param(True, "2.0.5", ["cdi_devices_ignored"], id="a runtime that ignores them"),
+            pytest.param(True, "2.3.7", [], id="one that honours them"),
+            pytest.param(False, "2.0.5", [], id="none injected"),
+        ],
+    )
+    def test_cdi_devices_that_go_nowhere_are_told(
+        self, metrics: Metrics, log: LogLines, inject_cdi: object, version: str, told: list[str]
+    ) -> None:
+        """A container without its GPU would otherwise be the first sign."""
+        stage = Stage(metrics, Policy(Grammar(), Options(inject_cdi=bool(inject_cdi))))
+        stage.plugin.configure(attrs.evolve(CONFIGURATION, runtime_version=version))
+
+        assert ["runtime_registered", *told] == [line["event"] for line in log]
+
 
 class TestCreate:
     def test_an_annotated_container_gets_the_plan(self, stage: Stage, merge: Merge) -> None:

@@ -65,3 +65,26 @@ class TestHasValidation:
     def test_only_new_events_have_it(self) -> None:
         """It is among the new events, and not among the old."""
         assert (True, False) == (runtimes.has_validation(NEW), runtimes.has_validation(OLD))
+
+
+class TestIgnoresCdiDevices:
+    """Runtimes that drop CDI devices without a word."""
+
+    @pytest.mark.parametrize(
+        ("name", "version", "expected"),
+        [
+            pytest.param("containerd", "1.6.20~ds1", True, id="containerd 1.6"),
+            pytest.param("containerd", "1.7.24~ds1", True, id="containerd 1.7.24"),
+            pytest.param("containerd", "1.7.30", False, id="containerd 1.7.30"),
+            pytest.param("containerd", "v2.0.5", True, id="containerd 2.0"),
+            pytest.param("containerd", "2.1.9+unknown", False, id="containerd 2.1"),
+            pytest.param("containerd", "2.3.7", False, id="containerd 2.3"),
+            pytest.param("cri-o", "1.33.2", True, id="CRI-O 1.33"),
+            pytest.param("cri-o", "1.34.0", False, id="CRI-O 1.34"),
+            pytest.param("containerd", "devel", False, id="no version"),
+            pytest.param("other", "0.1", False, id="another runtime"),
+        ],
+    )
+    def test_table(self, name: str, version: str, expected: object) -> None:
+        """By the releases in which each runtime began to honour them."""
+        assert expected == runtimes.ignores_cdi_devices(runtime_name=name, runtime_version=version)

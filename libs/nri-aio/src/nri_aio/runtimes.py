@@ -19,7 +19,7 @@ _FIRST_NEW_NRI = (0, 10)
 _FIRST_NEW_RUNTIME = {"containerd": (2, 2), "cri-o": (1, 34)}
 
 # Three components of a few digits each: `int` must not meet a number as long as a message.
-_VERSION = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})", re.ASCII)
+_VERSION = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?", re.ASCII)
 
 
 def valid_events(*, runtime_name: str, runtime_version: str, nri_version: str) -> int:
@@ -39,6 +39,23 @@ def parse_version(text: str) -> tuple[int, int] | None:
     """Read major and minor from texts such as "2.1.9+unknown", "1.7.24~ds1" or "v2.3.4"; None if there are none."""
     match = _VERSION.match(text)
     return (int(match[1]), int(match[2])) if match else None
+
+
+def ignores_cdi_devices(*, runtime_name: str, runtime_version: str) -> bool:
+    """
+    Tell whether a runtime drops the CDI devices of an adjustment without a word.
+
+    containerd honours them since 1.7.30 and 2.1, but in no 2.0; CRI-O since 1.34. A version that does not read counts
+    as new.
+    """
+    match = _VERSION.match(runtime_version)
+    if match is None:
+        return False
+    version = (int(match[1]), int(match[2]))
+    if runtime_name == "containerd":
+        patch = int(match[3] or 0)
+        return version == (2, 0) or (*version, patch) < (1, 7, 30)
+    return runtime_name == "cri-o" and version < (1, 34)
 
 
 def has_validation(events: int) -> bool:

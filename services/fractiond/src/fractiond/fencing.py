@@ -108,6 +108,11 @@ class Assessor:
         """The MPS pipe directory on the host."""
         return self.policy.options.pipe_dir
 
+    @property
+    def injects_cdi(self) -> bool:
+        """Whether GPUs are requested as CDI devices."""
+        return self.policy.options.inject_cdi
+
     def assess(self, annotations: Mapping[str, str], container: str) -> Assessment:
         """Decide what a container of this node gets."""
         return assess(annotations, container, policy=self.policy, inventory=self.node.current)

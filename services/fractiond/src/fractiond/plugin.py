@@ -108,6 +108,11 @@ class FractionPlugin(nri_aio.Plugin):
             request_timeout_seconds=configuration.request_timeout,
             validates=runtimes.has_validation(configuration.events),
         )
+        name, version = configuration.runtime_name, configuration.runtime_version
+        if self._assessor.injects_cdi and runtimes.ignores_cdi_devices(runtime_name=name, runtime_version=version):
+            self._log.error(
+                "cdi_devices_ignored", runtime=name, runtime_version=version, effect="containers get no GPU"
+            )
 
     def synchronize(self, pods: Sequence[pb.PodSandbox], containers: Sequence[pb.Container]) -> None:
         """Take the runtime's list as the truth: rebuild the records and audit every container."""
