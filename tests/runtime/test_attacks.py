@@ -79,6 +79,7 @@ ATTACKS = [
     pytest.param(
         Attack("control character", annotations=asking(devices="GPU-1\x1b[2J")), id="an escape code in the devices"
     ),
+    pytest.param(Attack("more than 128 entries", annotations=asking(devices="0," * 8000)), id="8000 devices"),
     pytest.param(Attack("below", annotations=asking(request="2Gi")), id="a limit below the request"),
     pytest.param(Attack("quantity", annotations=asking(limit="\u0661Gi")), id="unicode digits"),
     pytest.param(Attack("quantity", annotations=asking(limit=" 1Gi")), id="a space before the quantity"),

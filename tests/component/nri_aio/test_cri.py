@@ -21,7 +21,6 @@ class FakeCri:
     def __init__(self) -> None:
         self.containers: dict[str, cri_pb2.ContainerState] = {"c1": cri_pb2.CONTAINER_RUNNING}
         self.stops: list[tuple[str, int]] = []
-        self.deadlines: list[float] = []
         self.events: asyncio.Queue[cri_pb2.ContainerEventResponse | None] = asyncio.Queue()
         self.hangs = False
         self.last: Stream[Any, Any] | None = None
@@ -81,8 +80,6 @@ class FakeCri:
     async def stop(self, stream: Stream[Any, Any]) -> None:
         """Stop a container, if it is there."""
         request = await received(stream)
-        assert stream.deadline is not None
-        self.deadlines.append(stream.deadline.time_remaining())
         self.stops.append((request.container_id, request.timeout))
         if request.container_id in self.containers:
             self.containers[request.container_id] = cri_pb2.CONTAINER_EXITED
@@ -166,12 +163,10 @@ class TestStopContainer:
     """Stopping a container."""
 
     async def test_stop(self, runtime: FakeCri, client: Client) -> None:
-        """The grace period is passed on, and the call's own deadline leaves room beyond it."""
+        """The grace period is passed on."""
         await client.stop_container("c1", grace_seconds=30)
 
         assert ([("c1", 30)], {"c1": cri_pb2.CONTAINER_EXITED}) == (runtime.stops, runtime.containers)
-        # gRPC sends whole seconds here.
-        assert 43 < runtime.deadlines[0] <= 45
 
     async def test_missing_container_counts_as_stopped(self, runtime: FakeCri, client: Client) -> None:
         """What is gone is stopped."""

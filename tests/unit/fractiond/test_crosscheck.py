@@ -19,7 +19,7 @@ from fractioning_core.injection import Options
 from fractioning_core.podannotations import Grammar
 from fractioning_core.testing.builders import annotations_for
 from nri_aio.cri import Container, ContainerState, ContainerStatus, PodSandbox, PodSandboxState
-from nri_aio.errors import CriUnavailable
+from nri_aio.errors import CriFailed, CriUnavailable
 
 pytestmark = pytest.mark.looptime
 
@@ -56,6 +56,7 @@ class Runtime:
     sandboxes: list[PodSandbox] = attrs.field(factory=list)
     specs: dict[str, ContainerStatus | None] = attrs.field(factory=dict)
     during_status: Callable[[], None] = lambda: None
+    broken: set[str] = attrs.field(factory=set)
 
     def add(
         self,
@@ -94,6 +95,8 @@ class Runtime:
         """Give a container's spec."""
         self.calls.append(container_id)
         self.during_status()
+        if container_id in self.broken:
+            raise CriFailed("ContainerStatus", "UNKNOWN", "failed to load its spec")
         return self.specs[container_id]
 
 
@@ -282,6 +285,24 @@ class TestWhatWasMissed:
             await asyncio.sleep(1)
 
         assert ([], 0.0) == (around.reported, sample("unreported_containers_total"))
+
+
+class TestOneThatCannotBeShown:
+    async def test_it_does_not_keep_the_others_from_being_judged(
+        self, around: Around, running: Running, sample: Sample
+    ) -> None:
+        """A container whose spec does not load is asked for again; each other one is judged and counted once."""
+        for container_id in ("first", "broken", "last"):
+            around.runtime.add(container_id)
+        around.runtime.broken = {"broken"}
+        async with running(around.check):
+            around.check.trigger()
+            await asyncio.sleep(20)
+            around.runtime.broken.clear()
+            await asyncio.sleep(60)
+
+        assert ["first", "last", "broken"] == [each.subject.container_id for each in around.reported]
+        assert 3.0 == sample("unreported_containers_total")
 
 
 class TestRetaining:

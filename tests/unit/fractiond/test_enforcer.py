@@ -150,17 +150,18 @@ class TestStopping:
 
 
 class TestAtMostOnce:
-    async def test_a_container_that_is_listed_again_is_not_stopped_again(
-        self, enforcer: Enforcer, stopper: Stopper, running: Running
+    async def test_one_that_is_listed_as_alive_after_its_stop_is_judged_anew(
+        self, enforcer: Enforcer, stopper: Stopper, running: Running, log: LogLines
     ) -> None:
-        """A runtime that still lists a container we stopped does not get a second stop."""
+        """A stop leaves a container that was never started as it was; if it starts, it must not be forgotten."""
         async with running(enforcer):
             enforcer.submit([a_violation("c1")])
             await asyncio.sleep(5)
-            enforcer.submit([a_violation("c1"), a_violation("c1", Kind.DIFFERENT)])
+            enforcer.submit([a_violation("c1")])
             await asyncio.sleep(60)
 
-        assert ["c1"] == stopper.stopped
+        assert ["c1", "c1"] == stopper.stopped
+        assert 2 == len([line for line in log if line["event"] == "violation_found"])
 
     async def test_one_that_is_listed_again_while_it_waits_is_queued_once(
         self, enforcer: Enforcer, stopper: Stopper, running: Running
@@ -196,19 +197,14 @@ class TestAtMostOnce:
             enforcer.forget("c1")
             await asyncio.sleep(60)
 
-        assert (["c1"], set()) == (stopper.stopped, enforcer._finished)
+        assert (["c1"], {}, 0) == (stopper.stopped, enforcer._reported, enforcer.pending)
 
-    async def test_one_that_was_removed_after_its_stop_is_forgotten(
-        self, enforcer: Enforcer, stopper: Stopper, running: Running
-    ) -> None:
-        """The memory of who was stopped ends with the container."""
-        async with running(enforcer):
-            enforcer.submit([a_violation("c1")])
-            await asyncio.sleep(1)
-            remembered = set(enforcer._finished)
-            enforcer.forget("c1")
+    async def test_those_that_the_runtime_no_longer_lists_are_forgotten(self, enforcer: Enforcer) -> None:
+        """What was removed while nobody was connected is neither remembered nor stopped."""
+        enforcer.submit([a_violation("gone"), a_violation("here")])
+        enforcer.retain(["here", "new"])
 
-        assert ({"c1"}, set()) == (remembered, enforcer._finished)
+        assert ({"here"}, 1) == (set(enforcer._reported), enforcer.pending)
 
     async def test_removing_an_unknown_one_is_fine(self, enforcer: Enforcer) -> None:
         """The runtime tells of every removal, also of containers that were never judged."""

@@ -107,20 +107,36 @@ async def node(metrics: Metrics) -> Node:
 
 
 class TestDiallingAgain:
-    async def test_a_runtime_that_is_not_there_is_dialled_ever_more_slowly(self, node: Node, running: Running) -> None:
-        """The wait begins at the interval, doubles, and stays at a minute."""
+    async def test_a_runtime_that_is_not_there_is_dialled_every_second(self, node: Node, running: Running) -> None:
+        """Dialling nobody costs the node nothing, and a runtime that restarts is soon back."""
+        async with running(node.link()):
+            await asyncio.sleep(300.5)
+
+        assert list(range(301)) == [round(at) for at in node.dials]
+
+    async def test_a_runtime_that_drops_us_is_dialled_ever_more_slowly(self, node: Node, running: Running) -> None:
+        """Each registration may hold up the node: the wait begins at the interval, doubles, and stays at a minute."""
+        node.sessions = [Session(seconds=0) for _ in range(8)]
         async with running(node.link()):
             await asyncio.sleep(300)
 
         assert [0, 5, 15, 35, 75, 135, 195, 255] == [round(at) for at in node.dials]
 
-    async def test_a_stable_connection_resets_the_wait(self, node: Node, running: Running) -> None:
-        """After a long life the next loss is answered quickly again."""
-        node.sessions = [NOBODY, NOBODY, NOBODY, Session(seconds=300, synchronised_after=1)]
+    async def test_a_connection_that_was_active_is_made_anew_at_once(self, node: Node, running: Running) -> None:
+        """A runtime that restarts leaves containers unfenced until we are back, and waits before it do not count."""
+        node.sessions = [Session(seconds=0), Session(seconds=0), Session(seconds=30, synchronised_after=1)]
         async with running(node.link()):
-            await asyncio.sleep(345)
+            await asyncio.sleep(46.5)
 
-        assert [0, 5, 15, 35, 340] == [round(at) for at in node.dials]
+        assert [0, 5, 15, 46] == [round(at) for at in node.dials]
+
+    async def test_an_outage_does_not_lengthen_the_waits_after_it(self, node: Node, running: Running) -> None:
+        """What was waited for a runtime that was away is forgotten once it is back."""
+        node.sessions = [*[NOBODY] * 20, Session(seconds=30, synchronised_after=1), Session(seconds=0)]
+        async with running(node.link()):
+            await asyncio.sleep(61.5)
+
+        assert [51, 61] == [round(at) for at in node.dials if at > 20.5]
 
     async def test_a_connection_that_ends_without_an_error_is_made_anew(self, node: Node, running: Running) -> None:
         """However a connection ends, fractiond comes back."""
@@ -136,7 +152,7 @@ class TestDiallingAgain:
         async with running(node.link()):
             await asyncio.sleep(60)
 
-        assert (4, 1) == (len(node.dials), node.most_open)
+        assert ([], 1) == (node.sessions, node.most_open)
 
     async def test_the_end_is_logged_with_reason_and_age(self, node: Node, running: Running, log: LogLines) -> None:
         """A connection that failed and one that was lost are told apart by their uptime."""
@@ -145,7 +161,7 @@ class TestDiallingAgain:
             await asyncio.sleep(91)
 
         ended = [line for line in log if line["event"] == "runtime_connection_ended"]
-        assert [(str(EOF), 90.0, 5.0)] == [(each["reason"], each["uptime_seconds"], each["retry_in"]) for each in ended]
+        assert [(str(EOF), 90.0, 1.0)] == [(each["reason"], each["uptime_seconds"], each["retry_in"]) for each in ended]
 
 
 class TestTheBudget:
@@ -161,7 +177,7 @@ class TestTheBudget:
         """A runtime that is restarted every week is no reason to give up."""
         node.sessions = [Session(seconds=300, synchronised_after=1) for _ in range(10)]
         async with running(node.link(max_retries=2)) as task:
-            await asyncio.sleep(3040)
+            await asyncio.sleep(3005)
             alive = not task.done()
 
         assert (True, 10) == (alive, len(node.dials))
@@ -228,7 +244,9 @@ class TestStates:
         [
             pytest.param(5, Phase.DIALLING, "registering with the runtime (5 s)", id="before the synchronise"),
             pytest.param(20, Phase.ACTIVE, "ok", id="synchronised"),
-            pytest.param(42, Phase.LOST, f"not connected to the runtime (2 s): {EOF}", id="lost, before the next dial"),
+            pytest.param(
+                40.6, Phase.LOST, f"not connected to the runtime (1 s): {EOF}", id="lost, before the next dial"
+            ),
         ],
     )
     async def test_readiness_follows_the_connection(

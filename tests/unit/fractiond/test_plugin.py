@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import attrs
@@ -50,6 +50,7 @@ class Keeper:
 
     records: dict[str, Record] = attrs.field(factory=dict)
     replaced: list[dict[str, Record]] = attrs.field(factory=list)
+    spared: list[set[str]] = attrs.field(factory=list)
 
     def put(self, container_id: str, record: Record) -> None:
         """Keep a record."""
@@ -59,9 +60,10 @@ class Keeper:
         """Remove a record."""
         self.records.pop(container_id, None)
 
-    def replace(self, records: Mapping[str, Record]) -> None:
-        """Keep exactly these."""
+    def replace(self, records: Mapping[str, Record], *, spare: Collection[str]) -> None:
+        """Keep these, and those to spare."""
         self.records = dict(records)
+        self.spared.append(set(spare))
         self.replaced.append(dict(records))
 
 
@@ -69,6 +71,7 @@ class Keeper:
 class Court:
     submitted: list[Violation] = attrs.field(factory=list)
     forgotten: list[str] = attrs.field(factory=list)
+    retained: set[str] = attrs.field(factory=set)
 
     def submit(self, violations: Sequence[Violation]) -> None:
         """Note the violations."""
@@ -77,6 +80,10 @@ class Court:
     def forget(self, container_id: str) -> None:
         """Note the removal."""
         self.forgotten.append(container_id)
+
+    def retain(self, existing: Collection[str]) -> None:
+        """Note who is left."""
+        self.retained = set(existing)
 
 
 @attrs.define
@@ -506,6 +513,20 @@ class TestStart:
 
         assert (GpuDevice(uuid=GPU_A, minor_number=3),) == stage.keeper.records["c1"].gpu_devices
 
+    @pytest.mark.parametrize(
+        ("runtime", "submitted"),
+        [pytest.param("cri-o", ["c1"], id="starts all the same"), pytest.param("containerd", [], id="obeys")],
+    )
+    def test_a_runtime_that_only_logs_a_refusal_gets_a_stop(
+        self, stage: Stage, runtime: str, submitted: list[str]
+    ) -> None:
+        """CRI-O starts a container that a plugin refused, so that it is stopped through CRI."""
+        stage.plugin.configure(attrs.evolve(CONFIGURATION, runtime_name=runtime))
+        with pytest.raises(nri_aio.Refused):
+            stage.start(a_pod(), a_container(state=pb.CONTAINER_CREATED))
+
+        assert submitted == [each.subject.container_id for each in stage.court.submitted]
+
     def test_one_that_slipped_through_is_refused(self, stage: Stage, sample: Sample) -> None:
         """A container made while we were away does not run its program."""
         text = refusal(lambda: stage.start(a_pod(), a_container()))
@@ -681,6 +702,23 @@ class TestSynchronize:
         stage.plugin.synchronize([a_pod()], [a_container(state=pb.CONTAINER_RUNNING)])
 
         assert {"c1"} == stage.known
+
+    def test_one_that_was_fenced_under_laxer_rules_keeps_its_record(self, metrics: Metrics, merge: Merge) -> None:
+        """What runs on is accounted for, whatever today's rules say of its annotations."""
+        pod = a_pod(annotations_for(limit="4Gi", mode="sm-sharing"))
+        container = made(Stage(metrics), merge, pod, a_container())
+        container.state = pb.CONTAINER_RUNNING
+        stricter = Stage(metrics, Policy(Grammar(sm_sharing=False), Options()))
+        stricter.plugin.synchronize([pod], [container])
+
+        assert [Kind.TOLERATED] == [each.kind for each in stricter.court.submitted]
+        assert [4096] == [each.requested_memory_mib for each in stricter.keeper.records.values()]
+
+    def test_one_without_its_pod_keeps_the_record_it_has(self, stage: Stage) -> None:
+        """What could not be judged is not forgotten."""
+        stage.plugin.synchronize([], [a_container("c9", state=pb.CONTAINER_RUNNING)])
+
+        assert [{"c9"}] == stage.keeper.spared
 
     def test_a_container_that_creation_would_refuse_is_not_recorded(self, stage: Stage) -> None:
         """Without a readable limit there is nothing to account with."""

@@ -156,10 +156,19 @@ class TestReplace:
         """What a fractiond before us left behind goes, what is kept stays, what is new comes."""
         disk.files = {"stale": A, "keep": B}
         async with running(records):
-            records.replace({"keep": B, "fresh": C})
+            records.replace({"keep": B, "fresh": C}, spare=())
             await records.flush()
 
         assert {"keep": B, "fresh": C} == disk.files
+
+    async def test_those_to_spare_stay_as_they_are(self, records: Records, disk: Disk, running: Running) -> None:
+        """A container that could not be judged this time keeps the record it has."""
+        disk.files = {"stale": A, "unclear": B}
+        async with running(records):
+            records.replace({"fresh": C}, spare=["unclear"])
+            await records.flush()
+
+        assert {"fresh": C, "unclear": B} == disk.files
 
     async def test_a_record_that_the_disk_lost_is_written_again(
         self, records: Records, disk: Disk, running: Running
@@ -169,7 +178,7 @@ class TestReplace:
             records.put("a", A)
             await records.flush()
             disk.files.clear()
-            records.replace({"a": A})
+            records.replace({"a": A}, spare=())
             await records.flush()
 
         assert {"a": A} == disk.files
@@ -179,7 +188,7 @@ class TestReplace:
         disk.files = {"stale": A}
         async with running(records):
             records.put("a", A)
-            records.replace({})
+            records.replace({}, spare=())
             await records.flush()
 
         assert {} == disk.files
@@ -453,7 +462,7 @@ class TestARealDirectory:
         directory.write("stale", A)
         records = Records(directory, metrics=metrics, log_events=False)
         async with running(records):
-            records.replace({"a": A, "b": B})
+            records.replace({"a": A, "b": B}, spare=())
             await records.flush()
             records.drop("b")
             await records.flush()

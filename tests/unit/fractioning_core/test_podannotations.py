@@ -225,6 +225,14 @@ class TestDevices:
             [(problem.key, problem.reason) for problem in reading.problems],
         )
 
+    def test_too_many_devices(self) -> None:
+        """Entries are counted before any is looked at, since each one costs the runtime's time."""
+        text = ",".join(["0"] * (podannotations.MAX_DEVICES + 1))
+
+        reading = podannotations.read(annotations_for(request="2Gi", limit="4Gi", devices=text), "main", GRAMMAR)
+
+        assert ["has more than 128 entries"] == [problem.reason for problem in reading.problems]
+
     def test_too_long(self) -> None:
         """A list past the bound is a problem."""
         text = "x" * (podannotations.MAX_DEVICES_LENGTH + 1)

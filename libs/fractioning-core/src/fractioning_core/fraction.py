@@ -8,6 +8,7 @@ container gets.
 from __future__ import annotations
 
 import enum
+import functools
 
 import attrs
 
@@ -62,6 +63,8 @@ class Device:
         return cls(text, kind=kind, is_all=name == "all")
 
 
+# Asked several times for each container, at creation and again at every Synchronize.
+@functools.lru_cache(maxsize=512)
 def devices_in(value: str) -> tuple[Device, ...]:
     """
     Read the entries of a devices annotation; empty ones say nothing and are passed over.

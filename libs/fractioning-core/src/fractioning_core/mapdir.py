@@ -172,7 +172,8 @@ class MapDir:
         return failures
 
     def _leftovers(self) -> list[str]:
-        return [path.name for path in self.path.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}")]
+        with _named("list", self.path):
+            return [path.name for path in self.path.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}")]
 
 
 def _is_record(entry: os.DirEntry[str]) -> bool:

@@ -27,6 +27,8 @@ _SPACE = (
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # Room for over a hundred CDI names by UUID.
 MAX_DEVICES_LENGTH = 16_384
+# No node has as many GPUs. Each entry costs time while the runtime waits, and a Synchronize asks for all containers.
+MAX_DEVICES = 128
 
 _MODES = {mode.value: mode for mode in ComputeMode}
 _ACCEPTED_LIMIT = "a limit at or above the request"
@@ -213,6 +215,8 @@ def _devices(annotations: Mapping[str, str], key: str, problems: list[InvalidAnn
     text = annotations[key].strip(_SPACE)
     if len(text) > MAX_DEVICES_LENGTH:
         reason = f"is longer than {MAX_DEVICES_LENGTH} characters"
+    elif text.count(",") >= MAX_DEVICES:
+        reason = f"has more than {MAX_DEVICES} entries"
     elif _CONTROL.search(text):
         reason = "has a line break or another control character"
     else:

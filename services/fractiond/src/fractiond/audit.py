@@ -3,8 +3,8 @@ Does a container that exists have what creation would inject today?
 
 Values are compared, not presence: a container created while fractiond was away may well bring an
 `NVIDIA_GPU_MEMORY_LIMIT` of its own. A container whose annotations creation would refuse today is stopped only if it
-does not carry our pipe mount: nobody but an NRI plugin can bind that host directory into an ordinary pod, so a
-container that has it was fenced when it was made, and stopping it would turn a stricter rule into an outage.
+does not carry a limit and our pipe mount at its place. One that does was fenced when it was made (an ordinary pod has
+no other way to that host directory), and stopping it would turn a stricter rule into an outage.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 from typing import assert_never
 
 import attrs
-from fractioning_core import injection
+from fractioning_core import injection, names
 from fractioning_core.errors import escaped
 from fractioning_core.injection import Observed
 
@@ -49,15 +49,15 @@ def judge(subject: Subject, observed: Observed, assessment: Assessment, *, pipe_
         case Untouched():
             return None
         case Fenced(injection=expected):
-            return _compare(subject, observed, expected)
+            return _compare(subject, observed, expected, pipe_dir)
         case Unusable(problems=problems):
-            kind = Kind.TOLERATED if _carries_pipe(observed, pipe_dir) else Kind.UNFENCED
+            kind = Kind.TOLERATED if _was_fenced(observed, pipe_dir) else Kind.UNFENCED
             return Violation(subject, kind, problems)
         case _:
             assert_never(assessment)
 
 
-def _compare(subject: Subject, observed: Observed, expected: injection.Injection) -> Violation | None:
+def _compare(subject: Subject, observed: Observed, expected: injection.Injection, pipe_dir: str) -> Violation | None:
     destinations = (destination for _, destination in observed.mounts)
     hidden = injection.shadowing_mounts(destinations, expected.mount.destination)
     reasons = injection.differences(expected, observed) + tuple(
@@ -65,8 +65,13 @@ def _compare(subject: Subject, observed: Observed, expected: injection.Injection
     )
     if not reasons:
         return None
-    return Violation(subject, Kind.DIFFERENT if injection.fenced(observed) else Kind.UNFENCED, reasons)
+    return Violation(subject, Kind.DIFFERENT if _was_fenced(observed, pipe_dir) else Kind.UNFENCED, reasons)
 
 
-def _carries_pipe(observed: Observed, pipe_dir: str) -> bool:
-    return any(source == pipe_dir or source.startswith(f"{pipe_dir}/") for source, _ in observed.mounts)
+def _was_fenced(observed: Observed, pipe_dir: str) -> bool:
+    """Tell whether a plugin fenced this container, be it with other values: its own limit alone does not say so."""
+    places = (pipe_dir, names.SM_SHARING_PIPE_DIR)
+    return injection.fenced(observed) and any(
+        destination in places and (source == pipe_dir or source.startswith(f"{pipe_dir}/"))
+        for source, destination in observed.mounts
+    )

@@ -16,7 +16,7 @@ import structlog
 from fractioning_core.injection import Observed
 from fractioning_core.service.backoff import Schedule
 from nri_aio.cri import Container, ContainerState, ContainerStatus, PodSandbox
-from nri_aio.errors import CriError
+from nri_aio.errors import CriError, CriFailed
 
 from fractiond import audit
 from fractiond.audit import Violation
@@ -61,10 +61,12 @@ class CrossCheck:
         self._retain = retain
         self._metrics = metrics
         self._log = structlog.get_logger()
+        self._judged: set[str] = set()
         self._wanted = asyncio.Event()
 
     def trigger(self) -> None:
         """Ask for a comparison soon."""
+        self._judged.clear()
         self._wanted.set()
 
     async def run(self) -> None:
@@ -85,26 +87,40 @@ class CrossCheck:
                 attempt = 0
 
     async def _compare(self) -> None:
+        """
+        Compare once; those judged already since the last Synchronize are left out.
+
+        Raises:
+            CriError: the runtime did not answer, or could not show a container; the others were judged all the same.
+        """
         alive = [each for each in await self._runtime.list_containers() if each.state in ALIVE]
         self._retain({each.id for each in alive} | set(self._known))
-        missed = [each for each in alive if each.id not in self._known]
+        missed = [each for each in alive if each.id not in self._known and each.id not in self._judged]
         if not missed:
             return
         sandboxes = {pod.id: pod for pod in await self._runtime.list_pod_sandboxes()}
+        failure: CriFailed | None = None
         for container in missed:
-            if (pod := sandboxes.get(container.pod_sandbox_id)) is not None:
-                await self._judge(pod, container)
+            try:
+                await self._judge(sandboxes.get(container.pod_sandbox_id), container)
+                self._judged.add(container.id)
+            except CriFailed as error:
+                self._log.warning("container_not_judged", container_id=container.id, error=str(error))
+                failure = error
+        if failure is not None:
+            raise failure
 
-    async def _judge(self, pod: PodSandbox, container: Container) -> None:
+    async def _judge(self, pod: PodSandbox | None, container: Container) -> None:
         status = await self._runtime.container_status(container.id)
         if status is None or container.id in self._known:
             return  # it ended, or was told of, while we asked
-        subject = Subject(pod.namespace, pod.name, pod.uid, container.name, container.id)
         self._metrics.unreported.inc()
-        self._log.warning("container_unreported", **subject.keys())
-        if status.env is None or status.mounts is None:
-            self._log.error("container_not_judged", reason="the runtime does not show its spec", **subject.keys())
+        if pod is None or status.env is None or status.mounts is None:
+            reason = "the runtime does not show its " + ("pod" if pod is None else "spec")
+            self._log.error("container_not_judged", container_id=container.id, container=container.name, error=reason)
             return
+        subject = Subject(pod.namespace, pod.name, pod.uid, container.name, container.id)
+        self._log.warning("container_unreported", **subject.keys())
         observed = Observed(env=status.env, mounts=status.mounts, cdi_devices=None)
         assessment = self._assessor.assess(pod.annotations, container.name)
         violation = audit.judge(subject, observed, assessment, pipe_dir=self._assessor.pipe_dir)

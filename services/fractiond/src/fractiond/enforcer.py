@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import attrs
@@ -59,6 +59,9 @@ class NoEnforcer:
     def forget(self, container_id: str) -> None:
         """Nothing was remembered."""
 
+    def retain(self, existing: Collection[str]) -> None:
+        """Nothing was remembered."""
+
 
 class Enforcer:
     """The queue of violators and the worker that stops them."""
@@ -71,7 +74,6 @@ class Enforcer:
         self._log = structlog.get_logger()
         self._pending: dict[str, _Pending] = {}
         self._reported: dict[str, Violation] = {}
-        self._finished: set[str] = set()
         self._arrived = asyncio.Event()
 
     @property
@@ -83,19 +85,22 @@ class Enforcer:
         """Report violations and queue those that must end."""
         for violation in violations:
             container_id = violation.subject.container_id
-            self._report(violation)
+            is_new = self._report(violation)
             if violation.kind is Kind.TOLERATED:
                 self._pending.pop(container_id, None)
-            if violation.kind is Kind.TOLERATED or container_id in self._finished:
-                continue
-            self._pending.setdefault(container_id, _Pending(violation)).violation = violation
-            self._arrived.set()
+            elif is_new or not self._terms.dry_run:
+                self._pending.setdefault(container_id, _Pending(violation)).violation = violation
+                self._arrived.set()
 
     def forget(self, container_id: str) -> None:
         """Drop what is known of a container that no longer exists."""
         self._pending.pop(container_id, None)
         self._reported.pop(container_id, None)
-        self._finished.discard(container_id)
+
+    def retain(self, existing: Collection[str]) -> None:
+        """Drop what is known of all containers but these, which the runtime listed just now."""
+        for container_id in self._reported.keys() - set(existing):
+            self.forget(container_id)
 
     async def run(self) -> None:
         """Stop what is queued, for ever."""
@@ -109,19 +114,21 @@ class Enforcer:
             failures = 0 if await self._stop(pending) else failures + 1
             await asyncio.sleep(self._terms.interval_seconds if not failures else RETRY.delay(failures - 1))
 
-    def _report(self, violation: Violation) -> None:
-        """Say a violation once, however often the runtime lists the container."""
+    def _report(self, violation: Violation) -> bool:
+        """Say a violation once, however often the runtime lists the container; tell whether it is new."""
         container_id = violation.subject.container_id
         if self._reported.get(container_id) == violation:
-            return
+            return False
         self._reported[container_id] = violation
         self._metrics.violations[violation.kind].inc()
         self._log.warning("violation_found", **_facts(violation))
+        return True
 
     async def _stop(self, pending: _Pending) -> bool:
         violation, container_id = pending.violation, pending.violation.subject.container_id
         if self._terms.dry_run:
-            self._finish(container_id, StopResult.DRY_RUN)
+            self._pending.pop(container_id, None)
+            self._metrics.stops[StopResult.DRY_RUN].inc()
             self._log.warning("container_would_be_stopped", **_facts(violation))
             return True
         try:
@@ -133,15 +140,12 @@ class Enforcer:
             self._metrics.stops[StopResult.FAILED].inc()
             self._log.error("container_not_stopped", error=str(error), attempt=pending.attempts, **_facts(violation))
             return False
-        self._finish(container_id, StopResult.STOPPED)
+        # Nothing of it is remembered: stopped, it is never listed as alive again. One that the runtime lists all the
+        # same was created and not started, which a stop leaves as it was, and is to be judged anew.
+        self.forget(container_id)
+        self._metrics.stops[StopResult.STOPPED].inc()
         self._log.warning("container_stopped", **_facts(violation))
         return True
-
-    def _finish(self, container_id: str, result: StopResult) -> None:
-        self._metrics.stops[result].inc()
-        # One that was removed while it was being stopped is forgotten, not remembered for ever.
-        if self._pending.pop(container_id, None) is not None:
-            self._finished.add(container_id)
 
 
 def _facts(violation: Violation) -> dict[str, object]:

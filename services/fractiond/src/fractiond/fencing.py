@@ -60,6 +60,8 @@ class Unusable:
     """The container asks for a fraction in a way that cannot be served: creation refuses it."""
 
     problems: tuple[str, ...]
+    fraction: Fraction | None = None
+    """What it asks for, where that much is clear; a container that was fenced before keeps its record by it."""
 
 
 Assessment = Untouched | Fenced | Unusable
@@ -73,7 +75,7 @@ def assess(annotations: Mapping[str, str], container: str, *, policy: Policy, in
         return UNTOUCHED
     fraction, problems = reading.fraction, tuple(str(problem) for problem in reading.problems)
     if problems and not policy.fail_open:
-        return Unusable(problems)
+        return Unusable(problems, fraction)
     if fraction is None:
         return Untouched(problems)
     devices_key = podannotations.keys(container, policy.grammar).devices
@@ -81,9 +83,9 @@ def assess(annotations: Mapping[str, str], container: str, *, policy: Policy, in
         planned = injection.plan(fraction, policy.options, inventory.cdi, devices_key=devices_key)
     except InvalidAnnotations as error:
         # A GPU that is not here is nobody's typo, so fail-open does not cover it.
-        return Unusable((*problems, str(error)))
+        return Unusable((*problems, str(error)), fraction)
     if missing := injection.unknown_gpus(fraction, inventory.gpu_uuids):
-        return Unusable((*problems, _not_on_node(devices_key, missing, inventory)))
+        return Unusable((*problems, _not_on_node(devices_key, missing, inventory)), fraction)
     return Fenced(fraction, planned, problems)
 
 

@@ -109,18 +109,21 @@ def _gpus(directory: Path) -> frozenset[str] | None:
 
 
 def _cdi(directories: Iterable[Path]) -> CdiInventory | None:
-    """List the fully qualified names of all specs; None where no directory reads."""
+    """List the devices of all specs; None where no directory is there, or one of them does not read."""
     names: set[str] = set()
-    readable = False
+    found = False
     for directory in directories:
         try:
             files = sorted(path for path in directory.iterdir() if path.suffix in SPEC_SUFFIXES)
-        except OSError:
+        except FileNotFoundError:
             continue
-        readable = True
+        except OSError:
+            # What it may hold would be missing from the list, and be refused.
+            return None
+        found = True
         for path in files:
             names.update(_spec_devices(path))
-    return CdiInventory(frozenset(names)) if readable else None
+    return CdiInventory(frozenset(names)) if found else None
 
 
 def _spec_devices(path: Path) -> Iterator[str]:

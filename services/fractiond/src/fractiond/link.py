@@ -15,9 +15,9 @@ from typing import Protocol
 import structlog
 from fractioning_core.errors import Unavailable
 from fractioning_core.service.backoff import RetryBudget
-from nri_aio.errors import Misuse, NriError
+from nri_aio.errors import Misuse, NriError, Unreachable
 
-from fractiond.connection_state import ConnectionState
+from fractiond.connection_state import ConnectionState, Phase
 from fractiond.metrics import Metrics
 from fractiond.turn import Turn
 
@@ -37,6 +37,10 @@ class Watch(Protocol):
 
 
 Dial = Callable[[], AbstractAsyncContextManager[Link]]
+
+
+# Dialling a socket that nobody serves costs the node nothing, and containers start unfenced until we are back.
+QUICK_SECONDS = 1.0
 
 
 class RuntimeLink:
@@ -70,13 +74,13 @@ class RuntimeLink:
         loop = asyncio.get_running_loop()
         while True:
             self._state.holding()
-            started, reason = loop.time(), "closed"
             async with self._turn:
                 started = loop.time()
-                reason = await self._serve_once()
-            uptime = loop.time() - started
+                error = await self._serve_once()
+                uptime = loop.time() - started
+            reason = str(error) if error else "closed"
+            delay = self._delay(error, uptime)
             self._state.lost(reason)
-            delay = self._budget.after_run(uptime)
             if delay is None:
                 raise Unavailable(f"gave up on the runtime after {self._budget.max_retries} retries; last: {reason}")
             self._log.warning(
@@ -84,7 +88,20 @@ class RuntimeLink:
             )
             await asyncio.sleep(delay)
 
-    async def _serve_once(self) -> str:
+    def _delay(self, error: NriError | None, uptime: float) -> float | None:
+        """
+        Say how long to wait, None for no more.
+
+        The waits grow only for connections that the runtime accepted and dropped: each of those may hold up the node.
+        """
+        was_active = self._state.phase is Phase.ACTIVE
+        if was_active:
+            self._budget.relax()
+        delay = self._budget.after_run(uptime)
+        is_quick = was_active or isinstance(error, Unreachable)
+        return delay if delay is None or not is_quick else min(delay, QUICK_SECONDS)
+
+    async def _serve_once(self) -> NriError | None:
         """Connect and serve; give the reason of the end."""
         self._state.dialling()
         async with asyncio.TaskGroup() as group:
@@ -96,7 +113,7 @@ class RuntimeLink:
             except Misuse:
                 raise  # a fault of ours: dialling again would not mend it
             except NriError as error:
-                return str(error)
+                return error
             finally:
                 watching.cancel()
-        return "closed"
+        return None

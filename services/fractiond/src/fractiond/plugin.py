@@ -7,7 +7,7 @@ the log comes after the answer. An un-annotated container costs two dictionary l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NoReturn, Protocol
 
@@ -20,7 +20,7 @@ from nri_aio import Call, ChangeRequest, Configuration, runtimes
 from nri_aio.pb import nri_pb2 as pb
 
 from fractiond import audit, fencing, wire
-from fractiond.audit import Violation
+from fractiond.audit import Kind, Violation
 from fractiond.fencing import Assessment, Assessor, Fenced, Unusable
 from fractiond.metrics import Metrics, Outcome
 from fractiond.refusals import Refusals
@@ -38,8 +38,8 @@ class Keeper(Protocol):
     def drop(self, container_id: str) -> None:
         """Want none for this container."""
 
-    def replace(self, records: Mapping[str, Record]) -> None:
-        """Want exactly these."""
+    def replace(self, records: Mapping[str, Record], *, spare: Collection[str]) -> None:
+        """Want these, and leave those of the containers to spare as they are."""
 
 
 class Court(Protocol):
@@ -50,6 +50,9 @@ class Court(Protocol):
 
     def forget(self, container_id: str) -> None:
         """The container is gone."""
+
+    def retain(self, existing: Collection[str]) -> None:
+        """All containers but these are gone."""
 
 
 class Line(Protocol):
@@ -96,6 +99,7 @@ class FractionPlugin(nri_aio.Plugin):
         self._clock = clock
         self._log = structlog.get_logger()
         self._refusals = Refusals()
+        self._obeys_starts = False
 
     def configure(self, configuration: Configuration) -> None:
         """Note whom we are talking to."""
@@ -109,6 +113,8 @@ class FractionPlugin(nri_aio.Plugin):
             validates=runtimes.has_validation(configuration.events),
         )
         name, version = configuration.runtime_name, configuration.runtime_version
+        # CRI-O logs a plugin's refusal of a start, and starts the container.
+        self._obeys_starts = name == "containerd"
         if self._assessor.injects_cdi and runtimes.ignores_cdi_devices(runtime_name=name, runtime_version=version):
             self._log.error(
                 "cdi_devices_ignored", runtime=name, runtime_version=version, effect="containers get no GPU"
@@ -120,15 +126,19 @@ class FractionPlugin(nri_aio.Plugin):
         by_id = {pod.id: pod for pod in pods}
         records: dict[str, Record] = {}
         violations: list[Violation] = []
+        unclear: set[str] = set()
         self._known.clear()
         for container in containers:
             # A container whose pod is missing stays unknown, so that the comparison with CRI looks it up.
             if (pod := by_id.get(container.pod_sandbox_id)) is not None:
                 self._known.add(container.id)
                 self._examine(pod, container, records, violations)
+            else:
+                unclear.add(container.id)
         # Some runtimes list nothing right after their own restart; CRI's list decides what is gone then.
         if containers:
-            self._keeper.replace(records)
+            self._keeper.replace(records, spare=unclear)
+            self._court.retain(self._known)
         self._court.submit(violations)
         self._metrics.seconds["synchronize"].observe(self._clock() - started)
         self._later(
@@ -220,6 +230,8 @@ class FractionPlugin(nri_aio.Plugin):
     def _check_start(self, subject: Subject, container: pb.Container, assessment: Assessment, started: float) -> None:
         violation = audit.judge(subject, wire.observed(container), assessment, pipe_dir=self._assessor.pipe_dir)
         if violation is not None:
+            if not self._obeys_starts:
+                self._court.submit([violation])
             self._refuse("start", started, Outcome.REJECTED_AT_START, subject, violation.reasons)
         if isinstance(assessment, Fenced):
             # Now the runtime shows the device nodes that CDI and the NVIDIA runtime added after the creation.
@@ -232,12 +244,14 @@ class FractionPlugin(nri_aio.Plugin):
         if assessment is fencing.UNTOUCHED:
             return
         subject = Subject.of(pod, container)
-        if isinstance(assessment, Fenced):
-            records[container.id] = wire.record_of(subject, container, assessment.fraction)
-        if container.state in ALIVE:
-            violation = audit.judge(subject, wire.observed(container), assessment, pipe_dir=self._assessor.pipe_dir)
-            if violation is not None:
-                violations.append(violation)
+        violation = audit.judge(subject, wire.observed(container), assessment, pipe_dir=self._assessor.pipe_dir)
+        if violation is not None and container.state in ALIVE:
+            violations.append(violation)
+        fraction = None if isinstance(assessment, fencing.Untouched) else assessment.fraction
+        # What today's rules would refuse and was fenced before runs on, and so does its record.
+        is_kept = isinstance(assessment, Fenced) or (violation is not None and violation.kind is Kind.TOLERATED)
+        if fraction is not None and is_kept:
+            records[container.id] = wire.record_of(subject, container, fraction)
 
     def _count(self, method: str, started: float, outcome: Outcome) -> None:
         self._metrics.outcomes[outcome].inc()

@@ -75,9 +75,15 @@ class Records:
         if self._wanted.pop(container_id, None) is not None:
             self._mark(container_id)
 
-    def replace(self, records: Mapping[str, Record]) -> None:
-        """Want exactly these, and write each again: the disk may have lost any while nobody looked."""
-        self.retain(records.keys())
+    def replace(self, records: Mapping[str, Record], *, spare: Collection[str]) -> None:
+        """
+        Want these, and write each again: the disk may have lost any while nobody looked.
+
+        Args:
+            records: the wanted ones.
+            spare: containers whose records stay as they are; those of all others go.
+        """
+        self.retain({*records, *spare})
         for container_id, record in records.items():
             self.put(container_id, record)
             self._mark(container_id)

@@ -115,9 +115,9 @@ class Settings:
         default=5.0,
         minimum=0.001,
         group=RUNTIME,
-        help="first wait before dialling the runtime again; doubles up to a minute",
+        help="first wait after the runtime dropped a connection; doubles up to a minute",
     )
-    """Short waits matter after a runtime restart: containers start unfenced until we are back."""
+    """A runtime that is not there, or was and restarts, is dialled every second whatever this says."""
 
     stable_threshold_seconds: float = settings.duration(
         "stable-threshold",

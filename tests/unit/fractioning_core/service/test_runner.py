@@ -249,3 +249,31 @@ async def main(stop):
             err = process.stderr.read()
 
         assert (0, "") == (status, err)
+
+
+class TestThreads:
+    def test_one_that_never_returns_is_left_behind(self) -> None:
+        """A call that hangs in the kernel does not keep the process from ending."""
+        main = """
+async def main(stop):
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 1000)
+    await asyncio.sleep(0.1)
+"""
+        status, events, _ = run(main)
+
+        assert (0, ["threads_left_behind"]) == (status, [event["event"] for event in events])
+
+    def test_one_that_returns_is_waited_for(self) -> None:
+        """A write that is under way is finished."""
+        main = """
+def write():
+    time.sleep(0.3)
+    log.info("written")
+
+async def main(stop):
+    asyncio.get_running_loop().run_in_executor(None, write)
+    await asyncio.sleep(0.1)
+"""
+        status, events, _ = run(main)
+
+        assert (0, ["written"]) == (status, [event["event"] for event in events])

@@ -65,6 +65,12 @@ class RetryBudget:
     _step: int = attrs.field(default=0, init=False)
     """Apart from `attempts`, since a stable run is waited after without being charged."""
 
+    def relax(self) -> None:
+        """
+        Begin again with the first wait: what was waited for came about. The number of short runs stays.
+        """
+        self._step = 0
+
     def after_run(self, uptime_seconds: float) -> float | None:
         """
         Charge one ended run.

@@ -2,6 +2,9 @@
 
 The first SIGTERM or SIGINT sets the event that the service's main awaits; it stops taking work, drains, and returns.
 The second ends the process at once, even when the event loop is stuck, because whoever sends it has waited enough.
+
+A worker thread may be stuck in a call that never returns, on a dead disk say. Such a thread cannot be ended, and an
+interpreter that exits waits for it; so after a moment the process ends without it.
 """
 
 from __future__ import annotations
@@ -9,7 +12,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -19,10 +25,15 @@ import uvloop
 
 from fractioning_core.errors import FractioningError
 from fractioning_core.service import logs
+from fractioning_core.service.logwriter import LogWriter
 
 EXIT_OK = 0
 EXIT_FAILED = 1
 
+WORKERS_SECONDS = 1.0
+"""How long the end of a service waits for calls that its threads are in."""
+
+_WORKERS = "service-worker"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -40,16 +51,18 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], *, service: str, log_l
         (`FractioningError`) with its text, any other with its traceback. A second signal does not return.
     """
     # The signals come before the loop, so that a second one still counts while the loop waits for its last threads.
-    with logs.configure(log_level, service=service), _Signals() as signals:
-        return _run(main, signals)
+    with logs.configure(log_level, service=service) as writer, _Signals() as signals:
+        return _run(main, signals, writer)
 
 
-def _run(main: Callable[[asyncio.Event], Awaitable[None]], signals: _Signals) -> int:
+def _run(main: Callable[[asyncio.Event], Awaitable[None]], signals: _Signals, writer: LogWriter) -> int:
     stop = asyncio.Event()
     log = structlog.get_logger()
     status = EXIT_FAILED
+    workers = ThreadPoolExecutor(thread_name_prefix=_WORKERS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         loop = runner.get_loop()
+        loop.set_default_executor(workers)
         signals.deliver_to(lambda: loop.call_soon_threadsafe(stop.set))
         try:
             runner.run(_awaited(main(stop)))
@@ -62,7 +75,24 @@ def _run(main: Callable[[asyncio.Event], Awaitable[None]], signals: _Signals) ->
                 log.exception("service_crashed", exc_info=error)
         finally:
             signals.deliver_to(None)
+            workers.shutdown(wait=False, cancel_futures=True)
+            _leave_stuck_threads(status, writer)
     return status
+
+
+def _leave_stuck_threads(status: int, writer: LogWriter) -> None:
+    """
+    End the process here if a worker thread does not end; otherwise return.
+    """
+    until = time.monotonic() + WORKERS_SECONDS
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(_WORKERS)]
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    stuck = sum(thread.is_alive() for thread in threads)
+    if stuck:
+        structlog.get_logger().warning("threads_left_behind", count=stuck)
+        writer.close()
+        os._exit(status)
 
 
 @attrs.define(eq=False)
