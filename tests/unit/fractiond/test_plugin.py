@@ -56,6 +56,10 @@ class Keeper:
         """Keep a record."""
         self.records[container_id] = record
 
+    def put_new(self, container_id: str, record: Record) -> None:
+        """Keep a record, unless there is one."""
+        self.records.setdefault(container_id, record)
+
     def drop(self, container_id: str) -> None:
         """Remove a record."""
         self.records.pop(container_id, None)
@@ -141,8 +145,10 @@ class Stage:
             self.deferred.pop(0)()
 
     def create(self, pod: pb.PodSandbox, container: pb.Container) -> pb.CreateContainerResponse | None:
-        """Ask for an adjustment."""
-        return self.plugin.create_container(pb.CreateContainerRequest(pod=pod, container=container), CALL)
+        """Ask for an adjustment, and do what was put off."""
+        answer = self.plugin.create_container(pb.CreateContainerRequest(pod=pod, container=container), CALL)
+        self.say()
+        return answer
 
     def validate(self, pod: pb.PodSandbox, container: pb.Container, adjust: pb.ContainerAdjustment) -> None:
         """Ask for consent to what all plugins adjust."""
@@ -395,13 +401,21 @@ class TestCreate:
 
 
 class TestLogOfCreation:
-    def test_it_is_written_after_the_answer(self, stage: Stage, log: LogLines) -> None:
-        """The runtime does not wait for our log."""
-        stage.create(a_pod(), a_container())
-        before = len(log)
+    def test_the_runtime_waits_for_neither_log_nor_record(self, stage: Stage, log: LogLines) -> None:
+        """Both are made once the answer is on its way."""
+        stage.plugin.create_container(pb.CreateContainerRequest(pod=a_pod(), container=a_container()), CALL)
+        before = (len(log), len(stage.keeper.records))
         stage.say()
 
-        assert (0, 1) == (before, len(log))
+        assert ((0, 0), (1, 1)) == (before, (len(log), len(stage.keeper.records)))
+
+    def test_a_container_that_was_removed_meanwhile_gets_no_record(self, stage: Stage) -> None:
+        """A creation that fails at once leaves nothing behind."""
+        stage.plugin.create_container(pb.CreateContainerRequest(pod=a_pod(), container=a_container()), CALL)
+        stage.remove(a_pod(), a_container())
+        stage.say()
+
+        assert {} == stage.keeper.records
 
     def test_a_fenced_container_is_one_line_with_what_it_got(self, stage: Stage, log: LogLines) -> None:
         """Bounds, mode and devices are there; nothing of the tenant's environment is."""

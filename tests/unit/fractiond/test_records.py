@@ -161,6 +161,18 @@ class TestReplace:
 
         assert {"keep": B, "fresh": C} == disk.files
 
+    async def test_a_record_of_the_creation_does_not_replace_that_of_the_start(
+        self, records: Records, disk: Disk, running: Running
+    ) -> None:
+        """What is put off after an answer may come after what the next event said."""
+        async with running(records):
+            records.put("a", B)
+            records.put_new("a", A)
+            records.put_new("c", C)
+            await records.flush()
+
+        assert {"a": B, "c": C} == disk.files
+
     async def test_those_to_spare_stay_as_they_are(self, records: Records, disk: Disk, running: Running) -> None:
         """A container that could not be judged this time keeps the record it has."""
         disk.files = {"stale": A, "unclear": B}

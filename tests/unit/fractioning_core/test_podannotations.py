@@ -242,6 +242,21 @@ class TestDevices:
         assert ["is longer than 16384 characters"] == [problem.reason for problem in reading.problems]
 
 
+class TestOwn:
+    """What an answer can be remembered by."""
+
+    def test_it_is_all_that_reading_looks_at(self) -> None:
+        """Keys of other containers and other keys of this one are not among it."""
+        annotations = annotations_for(request="2Gi", limit="4Gi", mode="sm-sharing", devices="0")
+        others = {"a": "b", f"{KEYS.limit}2": "1Gi"}
+
+        assert tuple(annotations.items()) == podannotations.own(annotations | others, "main", GRAMMAR)
+
+    def test_nothing_without_a_memory_annotation(self) -> None:
+        """Mode and devices alone do nothing."""
+        assert () == podannotations.own({KEYS.mode: "sm-sharing", KEYS.devices: "0"}, "main", GRAMMAR)
+
+
 class TestAllAtOnce:
     """Everything that is wrong is told together."""
 

@@ -71,7 +71,7 @@ class Mount:
     options: tuple[str, ...] = ("bind", "rw")
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Injection:
     """
     What a container gets, in the order in which it is set.

@@ -140,6 +140,19 @@ def _keys(prefix: str, container: str) -> Keys:
     )
 
 
+def own(annotations: Mapping[str, str], container: str, grammar: Grammar) -> tuple[tuple[str, str], ...]:
+    """
+    Pick what `read` would look at, key and value, as something to remember an answer by.
+
+    Returns: nothing for a container that is not fractional.
+    """
+    keys_of = _keys(grammar.prefix, container)
+    if keys_of.request not in annotations and keys_of.limit not in annotations:
+        return ()
+    every = (keys_of.request, keys_of.limit, keys_of.mode, keys_of.devices)
+    return tuple([(key, annotations[key]) for key in every if key in annotations])
+
+
 def read(annotations: Mapping[str, str], container: str, grammar: Grammar) -> Reading:
     """
     Read what a pod's annotations say about one of its containers.

@@ -9,6 +9,7 @@ containerd 2.1.9 and 2.3.7), and a mount below ours would hide the MPS socket. N
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from fractioning_core.injection import CdiInventory, Injection
 TOLD_LIMIT = 8
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Policy:
     """How this node reads annotations and what it injects."""
 
@@ -31,7 +32,7 @@ class Policy:
     fail_open: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Inventory:
     """What the node is known to hold; None is "not known", which refuses nothing."""
 
@@ -46,7 +47,7 @@ class Untouched:
     ignored: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Fenced:
     """The container gets `injection`; `ignored` lists what fail-open passed over on the way."""
 
@@ -70,9 +71,15 @@ UNTOUCHED = Untouched()
 
 def assess(annotations: Mapping[str, str], container: str, *, policy: Policy, inventory: Inventory) -> Assessment:
     """Decide what the container named `container` gets by its pod's `annotations`."""
-    reading = podannotations.read(annotations, container, policy.grammar)
-    if reading is podannotations.NOT_FRACTIONAL:
-        return UNTOUCHED
+    own = podannotations.own(annotations, container, policy.grammar)
+    return _assess(own, container, policy, inventory) if own else UNTOUCHED
+
+
+# The same is asked at creation, at validation and at start, and a node has few GPUs and few sizes of fractions. What
+# is not asked is not executed: between two creations the processor's caches forget all of this.
+@functools.lru_cache(maxsize=256)
+def _assess(own: tuple[tuple[str, str], ...], container: str, policy: Policy, inventory: Inventory) -> Assessment:
+    reading = podannotations.read(dict(own), container, policy.grammar)
     fraction, problems = reading.fraction, tuple(str(problem) for problem in reading.problems)
     if problems and not policy.fail_open:
         return Unusable(problems, fraction)

@@ -35,6 +35,9 @@ class Keeper(Protocol):
     def put(self, container_id: str, record: Record) -> None:
         """Want this record."""
 
+    def put_new(self, container_id: str, record: Record) -> None:
+        """Want this record, unless a newer one is wanted already."""
+
     def drop(self, container_id: str) -> None:
         """Want none for this container."""
 
@@ -159,9 +162,9 @@ class FractionPlugin(nri_aio.Plugin):
         if assessment is fencing.UNTOUCHED:
             self._count("create", started, Outcome.UNTOUCHED)
             return None
-        subject = Subject.of(pod, container)
         if isinstance(assessment, Fenced):
-            return self._fence(subject, container, assessment, started)
+            return self._fence(request, assessment, started)
+        subject = Subject.of(pod, container)
         if isinstance(assessment, Unusable):
             self._refuse("create", started, Outcome.REFUSED, subject, assessment.problems)
         self._count("create", started, Outcome.FAILED_OPEN)
@@ -214,18 +217,24 @@ class FractionPlugin(nri_aio.Plugin):
         self._metrics.failed(method)
         self._log.error("handler_failed", method=method, exc_info=error)
 
-    def _fence(
-        self, subject: Subject, container: pb.Container, fenced: Fenced, started: float
-    ) -> pb.CreateContainerResponse:
+    def _fence(self, request: pb.CreateContainerRequest, fenced: Fenced, started: float) -> pb.CreateContainerResponse:
+        container = request.container
         destinations = (mount.destination for mount in container.mounts)
         obstacles = fencing.obstacles(fenced.injection, env=container.env, destinations=destinations)
         if obstacles:
-            self._refuse("create", started, Outcome.REFUSED, subject, obstacles)
+            self._refuse("create", started, Outcome.REFUSED, Subject.of(request.pod, container), obstacles)
         response = wire.adjustment(fenced.injection)
-        self._keeper.put(subject.container_id, wire.record_of(subject, container, fenced.fraction))
+        # Record and log line cost as much again as the answer, which goes first: a tenth of the whole round trip.
+        self._later(partial(self._keep_fenced, request, fenced))
         self._count("create", started, Outcome.FENCED)
-        self._later(partial(self._log_fenced, subject, fenced))
         return response
+
+    def _keep_fenced(self, request: pb.CreateContainerRequest, fenced: Fenced) -> None:
+        subject = Subject.of(request.pod, request.container)
+        # Its creation may have failed since, and what is removed needs no record.
+        if subject.container_id in self._known:
+            self._keeper.put_new(subject.container_id, wire.record_of(subject, request.container, fenced.fraction))
+        self._log_fenced(subject, fenced)
 
     def _check_start(self, subject: Subject, container: pb.Container, assessment: Assessment, started: float) -> None:
         violation = audit.judge(subject, wire.observed(container), assessment, pipe_dir=self._assessor.pipe_dir)

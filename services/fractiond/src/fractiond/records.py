@@ -70,6 +70,11 @@ class Records:
             self._wanted[container_id] = record
             self._mark(container_id)
 
+    def put_new(self, container_id: str, record: Record) -> None:
+        """Want this record of a creation; one from the container's start came later and knows more."""
+        if container_id not in self._wanted:
+            self.put(container_id, record)
+
     def drop(self, container_id: str) -> None:
         """Want no record of this container; unknown is fine."""
         if self._wanted.pop(container_id, None) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import attrs
@@ -50,6 +51,12 @@ def adjustment(planned: Injection) -> pb.CreateContainerResponse:
     Each key is removed before it is set: a plain set conflicts with a plugin that set the key before us, and the
     runtime then fails the creation or, worse, keeps the other value.
     """
+    return pb.CreateContainerResponse.FromString(_adjustment_bytes(planned))
+
+
+# Answers repeat as the annotations do. Remembered as bytes, so that everyone gets a message of his own.
+@functools.lru_cache(maxsize=256)
+def _adjustment_bytes(planned: Injection) -> bytes:
     response = pb.CreateContainerResponse()
     adjust = response.adjust
     env = adjust.env
@@ -61,7 +68,7 @@ def adjustment(planned: Injection) -> pb.CreateContainerResponse:
     adjust.mounts.add(destination=mount.destination, source=mount.source, type="bind", options=mount.options)
     for name in planned.cdi_devices:
         adjust.CDI_devices.add(name=name)
-    return response
+    return response.SerializeToString()
 
 
 def adjusted(adjust: pb.ContainerAdjustment) -> Observed:
