@@ -1,0 +1,1 @@
+"""Our own small services, and the only package that knows grpclib and betterproto: values in, values out."""
