@@ -1,0 +1,176 @@
+"""
+Keeps the node's label at the driver's major version.
+
+The label is what the controller and fractiond's placement go by, so it is written when mpsd starts, whenever NVML
+reports another version, and every ten minutes in case somebody removed it. A failure is retried with back-off and
+never ends mpsd: memory accounting does not need the API server. While library and module differ nothing is written,
+since either half of an upgrade could be the wrong one to announce.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import structlog
+from fractioning_core import names
+from fractioning_core.errors import FileUnavailable, FractioningError, InvalidInput, ProtocolViolation, Unavailable
+from fractioning_core.kube import errors as kube
+from fractioning_core.kube.incluster import ACCOUNT_DIR, Account
+from fractioning_core.kube.nodes import Nodes
+from fractioning_core.kube.transport import Transport
+from fractioning_core.service.backoff import Schedule
+
+from mpsd.driverstate import DriverState, LabelProblem
+
+REFRESH_SECONDS = 600.0
+RETRIES = Schedule(first=1.0, cap=60.0)
+FIELD_MANAGER = "gpu-fractioning-mpsd"
+
+_KINDS: Mapping[type[FractioningError], LabelProblem] = {
+    kube.InvalidNodeName: LabelProblem.BAD_NODE_NAME,
+    kube.NotFound: LabelProblem.NO_SUCH_NODE,
+    kube.Unauthorized: LabelProblem.UNAUTHORIZED,
+    kube.NoToken: LabelProblem.UNAUTHORIZED,
+    kube.Forbidden: LabelProblem.FORBIDDEN,
+    kube.NotInCluster: LabelProblem.NOT_CONFIGURED,
+    # Of the files, only the certificate authority's is read here.
+    FileUnavailable: LabelProblem.NOT_CONFIGURED,
+    kube.ApiUnreachable: LabelProblem.UNREACHABLE,
+    kube.ApiOverloaded: LabelProblem.UNREACHABLE,
+}
+
+
+class Labels(Protocol):
+    """
+    Who writes labels of nodes.
+    """
+
+    async def patch_label(self, node: str, key: str, value: str | None) -> None:
+        """
+        Set one label; raises FractioningError.
+        """
+
+
+@attrs.frozen
+class NoCluster:
+    """
+    Stands in for the API server where the environment names none.
+    """
+
+    error: kube.NotInCluster
+
+    async def patch_label(self, node: str, key: str, value: str | None) -> None:  # noqa: ARG002 - refuses them all
+        """
+        Say why not.
+        """
+        # A new one each time: an exception that is raised again gathers tracebacks for ever.
+        raise attrs.evolve(self.error)
+
+
+class DriverLabel:
+    """
+    The loop that writes the label.
+
+    Args:
+        labels: Who writes it.
+        node: The name of this node; empty when nobody told.
+        state: What is known of the driver; learns what became of the label.
+        retries: The waits after failures; `RETRIES` in a cluster.
+    """
+
+    def __init__(self, labels: Labels, *, node: str, state: DriverState, retries: Schedule) -> None:
+        self._labels = labels
+        self._node = node
+        self._state = state
+        self._retries = retries
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """
+        Keep the label, for ever.
+        """
+        failures = 0
+        while True:
+            wanted = self._wanted()
+            if wanted is None:
+                await self._state.changed()
+                continue
+            failures = 0 if await self._write(wanted) else failures + 1
+            delay = self._retries.delay(failures - 1) if failures else REFRESH_SECONDS
+            if await self._other_wanted(wanted, delay):
+                failures = 0
+
+    def _wanted(self) -> str | None:
+        """
+        Give the version to label for; None while it is not known or half an upgrade.
+        """
+        return None if self._state.is_half_upgraded else self._state.driver.version
+
+    async def _write(self, version: str) -> bool:
+        value = str(self._state.current())
+        before = self._state.label
+        try:
+            await self._labels.patch_label(self._node, names.DRIVER_LABEL, value)
+        except (Unavailable, InvalidInput, ProtocolViolation) as error:
+            problem = classify(error)
+            self._state.not_labelled(problem, _told(problem, error))
+            if before.problem is not problem:
+                self._log.warning("node_not_labelled", node=self._node, kind=problem.value, error=str(error))
+            return False
+        self._state.labelled(value, version)
+        if before.value != value or before.problem is not None:
+            self._log.info("node_labelled", node=self._node, label=names.DRIVER_LABEL, value=value, version=version)
+        return True
+
+    async def _other_wanted(self, version: str, seconds: float) -> bool:
+        """
+        Wait, but no longer than until another version is to be labelled.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while self._wanted() == version:
+                    await self._state.changed()
+        except TimeoutError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def labels_from(environ: Mapping[str, str], *, directory: Path = ACCOUNT_DIR) -> AsyncIterator[Labels]:
+    """
+    Give who writes labels, as the pod's environment has it; outside a cluster every write is refused with the reason.
+
+    Args:
+        environ: The environment.
+        directory: Where the ServiceAccount's files are mounted.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            account = Account.from_environ(environ, directory=directory)
+        except kube.NotInCluster as error:
+            labels: Labels = NoCluster(error)
+        else:
+            api = await stack.enter_async_context(Transport.of_account(account, user_agent=FIELD_MANAGER))
+            labels = Nodes(api, field_manager=FIELD_MANAGER)
+        yield labels
+
+
+def classify(error: FractioningError) -> LabelProblem:
+    """
+    Name the kind of a failed write.
+    """
+    return next((problem for kind, problem in _KINDS.items() if isinstance(error, kind)), LabelProblem.REFUSED)
+
+
+def _told(problem: LabelProblem, error: FractioningError) -> str:
+    """
+    Add which setting is meant, where the error knows only its value.
+    """
+    if problem in {LabelProblem.BAD_NODE_NAME, LabelProblem.NO_SUCH_NODE}:
+        return f"--node-name (NODE_NAME): {error}"
+    return str(error)

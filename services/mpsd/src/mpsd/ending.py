@@ -1,0 +1,67 @@
+"""
+How a control daemon is ended.
+
+Gracefully: `quit`, typed at the daemon, which waits for its clients; then, after the delay, as a hard end. Hard:
+SIGKILL for the daemon and for its servers, which outlive it and hold the GPU's state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import structlog
+
+from mpsd.launcher import Child
+
+# A killed process that does not end hangs in the kernel; nothing is won by waiting longer.
+KILL_PATIENCE_SECONDS = 10.0
+
+
+class Servers(Protocol):
+    """The servers of the daemon; `launcher` finds them."""
+
+    async def kill_servers(self) -> None:
+        """Kill them."""
+
+
+class Ending:
+    """
+    Both ways.
+
+    Args:
+        servers: The daemon's servers.
+        stop_delay_seconds: How long a daemon that was told to quit may take.
+    """
+
+    def __init__(self, servers: Servers, *, stop_delay_seconds: float) -> None:
+        self._servers = servers
+        self._stop_delay_seconds = stop_delay_seconds
+        self._log = structlog.get_logger()
+
+    async def quit(self, child: Child) -> None:
+        """
+        Ask it to end, and kill it when it takes too long.
+        """
+        child.ask_quit()
+        if not await _ends_within(child, self._stop_delay_seconds):
+            self._log.warning("daemon_did_not_quit", pid=child.pid, after_seconds=self._stop_delay_seconds)
+            await self.kill(child)
+
+    async def kill(self, child: Child) -> None:
+        """
+        Kill it and its servers.
+        """
+        child.kill()
+        await self._servers.kill_servers()
+        if not await _ends_within(child, KILL_PATIENCE_SECONDS):
+            self._log.error("daemon_survives_kill", pid=child.pid)
+
+
+async def _ends_within(child: Child, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await child.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+import certifi
+import pytest
+import structlog
+from fractioning_core import names
+from fractioning_core.errors import FileUnavailable, FractioningError, Misuse
+from fractioning_core.kube import errors as kube
+from mpsd import driverlabel
+from mpsd.driverlabel import REFRESH_SECONDS, RETRIES, DriverLabel
+from mpsd.driverstate import DriverProblem, DriverState, LabelProblem
+
+Patch: TypeAlias = tuple[float, str]
+
+NODE = "node-a"
+GONE = kube.ApiUnreachable("https://10.96.0.1:443", "Connect call failed")
+FORBIDDEN = kube.Forbidden(f"PATCH /api/v1/nodes/{NODE}", 403, "no right")
+UNAUTHORIZED = kube.Unauthorized(f"PATCH /api/v1/nodes/{NODE}", 401, "Unauthorized")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@attrs.define
+class Cluster:
+    """
+    Nodes whose labels can be written, unless it is told to fail; remembers what was written when.
+    """
+
+    error: FractioningError | None = None
+    seconds: float = 0.0
+    attempts: list[float] = attrs.field(factory=list)
+    written: list[Patch] = attrs.field(factory=list)
+    labels: dict[tuple[str, str], str | None] = attrs.field(factory=dict)
+
+    async def patch_label(self, node: str, key: str, value: str | None) -> None:
+        """
+        Write one label.
+        """
+        self.attempts.append(now())
+        await asyncio.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        self.written.append((now(), str(value)))
+        self.labels[node, key] = value
+
+
+@attrs.define
+class Scene:
+    """
+    The loop between a driver and a cluster.
+    """
+
+    cluster: Cluster = attrs.field(factory=Cluster)
+    state: DriverState = attrs.field(factory=lambda: DriverState(now))
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[DriverState]:
+        """
+        Run the loop.
+        """
+        label = DriverLabel(self.cluster, node=NODE, state=self.state, retries=RETRIES)
+        task = asyncio.create_task(label.run())
+        try:
+            yield self.state
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    return Scene()
+
+
+@pytest.mark.looptime
+class TestWriting:
+    """
+    When the label is written.
+    """
+
+    async def test_start(self, scene: Scene) -> None:
+        """
+        It is written as soon as the driver is known, on this node and no other key.
+        """
+        async with scene.kept() as state:
+            await asyncio.sleep(5)
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(1)
+
+        assert ({(NODE, names.DRIVER_LABEL): "615"}, [(5, "615")]) == (scene.cluster.labels, scene.cluster.written)
+
+    async def test_other_version(self, scene: Scene) -> None:
+        """
+        It is written again at once when NVML reports another version.
+        """
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(5)
+            state.learn("620.10.01", 620)
+            await asyncio.sleep(5)
+
+        assert [(0, "615"), (5, "620")] == scene.cluster.written
+
+    async def test_other_version_during_a_write(self, scene: Scene) -> None:
+        """
+        A version that arrives during a write is written after it.
+        """
+        scene.cluster.seconds = 3
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(1)
+            state.learn("620.10.01", 620)
+            await asyncio.sleep(10)
+
+        assert [(3, "615"), (6, "620")] == scene.cluster.written
+
+    async def test_refresh(self, scene: Scene) -> None:
+        """
+        It is written again every ten minutes, in case somebody removed it.
+        """
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(2 * REFRESH_SECONDS + 1)
+
+        assert [(0, "615"), (600, "615"), (1200, "615")] == scene.cluster.written
+
+    async def test_old_driver(self, scene: Scene) -> None:
+        """
+        A driver below the least that we need is announced as it is.
+        """
+        async with scene.kept() as state:
+            state.learn("580.10", 580)
+            await asyncio.sleep(1)
+
+        assert [(0, "580")] == scene.cluster.written
+
+    async def test_silent_driver(self, scene: Scene) -> None:
+        """
+        A driver that went silent keeps its label fresh.
+        """
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(1)
+            state.doubt(DriverProblem.SILENT, "no answer")
+            await asyncio.sleep(REFRESH_SECONDS)
+
+        assert [(0, "615"), (600, "615")] == scene.cluster.written
+
+    async def test_half_upgrade(self, scene: Scene) -> None:
+        """
+        Half an upgrade writes nothing, for as long as it lasts; what NVML says then is written at once.
+        """
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(1)
+            state.doubt(DriverProblem.MISMATCH, "mismatch")
+            await asyncio.sleep(3 * REFRESH_SECONDS)
+            state.learn("620.10.01", 620)
+            await asyncio.sleep(1)
+
+        assert [(0, "615"), (1801, "620")] == scene.cluster.written
+
+    async def test_bug(self, scene: Scene) -> None:
+        """
+        A fault of our own is not mistaken for one of the API server.
+        """
+        scene.cluster.error = Misuse("a bug")
+        scene.state.learn("615.43.02", 615)
+
+        with pytest.raises(Misuse):
+            await DriverLabel(scene.cluster, node=NODE, state=scene.state, retries=RETRIES).run()
+
+
+@pytest.mark.looptime
+class TestFailing:
+    """
+    What happens when the label cannot be written.
+    """
+
+    async def test_back_off(self, scene: Scene) -> None:
+        """
+        It is tried again with growing waits, a minute at most.
+        """
+        scene.cluster.error = GONE
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(190)
+
+        assert [0, 1, 3, 7, 15, 31, 63, 123, 183] == scene.cluster.attempts
+
+    async def test_return(self, scene: Scene) -> None:
+        """
+        The label follows when the API server returns after longer than the longest wait.
+        """
+        scene.cluster.error = GONE
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(300)
+            during = state.label.problem
+            scene.cluster.error = None
+            await asyncio.sleep(60)
+
+        assert (LabelProblem.UNREACHABLE, None, [(303, "615")]) == (during, state.label.problem, scene.cluster.written)
+
+    async def test_other_version(self, scene: Scene) -> None:
+        """
+        Another version does not wait for the back-off of the one before.
+        """
+        scene.cluster.error = GONE
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(100)
+            scene.cluster.error = None
+            state.learn("620.10.01", 620)
+            await asyncio.sleep(1)
+
+        assert [(100, "620")] == scene.cluster.written
+
+    async def test_refused_for_minutes(self, scene: Scene) -> None:
+        """
+        A token that stays invalid for five minutes costs a handful of requests, and mpsd says so and is not ready.
+        """
+        scene.cluster.error = UNAUTHORIZED
+        async with scene.kept() as state:
+            state.learn("615.43.02", 615)
+            await asyncio.sleep(300)
+            complaint = state.complaint()
+
+        assert (
+            f"node not labelled: PATCH /api/v1/nodes/{NODE}: 401 from the API server: Unauthorized",
+            10,
+        ) == (complaint, len(scene.cluster.attempts))
+
+    async def test_log(self, scene: Scene) -> None:
+        """
+        A failure that stays is one line of the log, and so is its end.
+        """
+        with structlog.testing.capture_logs() as lines:
+            scene.cluster.error = FORBIDDEN
+            async with scene.kept() as state:
+                state.learn("615.43.02", 615)
+                await asyncio.sleep(100)
+                scene.cluster.error = None
+                await asyncio.sleep(3 * REFRESH_SECONDS)
+
+        assert [
+            {
+                "event": "node_not_labelled",
+                "log_level": "warning",
+                "node": NODE,
+                "kind": "forbidden",
+                "error": str(FORBIDDEN),
+            },
+            {
+                "event": "node_labelled",
+                "log_level": "info",
+                "node": NODE,
+                "label": names.DRIVER_LABEL,
+                "value": "615",
+                "version": "615.43.02",
+            },
+        ] == lines
+
+
+class TestClassify:
+    """
+    The kind of a failure.
+    """
+
+    @pytest.mark.parametrize(
+        ("error", "problem"),
+        [
+            pytest.param(kube.InvalidNodeName(""), LabelProblem.BAD_NODE_NAME, id="no node name"),
+            pytest.param(kube.NotFound("r", 404, "m"), LabelProblem.NO_SUCH_NODE, id="unknown node"),
+            pytest.param(UNAUTHORIZED, LabelProblem.UNAUTHORIZED, id="401"),
+            pytest.param(kube.NoToken("/token", "is empty"), LabelProblem.UNAUTHORIZED, id="no token"),
+            pytest.param(FORBIDDEN, LabelProblem.FORBIDDEN, id="403"),
+            pytest.param(kube.NotInCluster("V", "", "a"), LabelProblem.NOT_CONFIGURED, id="no cluster"),
+            pytest.param(FileUnavailable("read", "/ca", "gone"), LabelProblem.NOT_CONFIGURED, id="no authority"),
+            pytest.param(GONE, LabelProblem.UNREACHABLE, id="nobody there"),
+            pytest.param(kube.ApiOverloaded("r", 503, "m"), LabelProblem.UNREACHABLE, id="503"),
+            pytest.param(kube.ApiRejection("r", 422, "m"), LabelProblem.REFUSED, id="422"),
+            pytest.param(kube.Conflict("r", 409, "m"), LabelProblem.REFUSED, id="409"),
+            pytest.param(kube.BadAnswer("r", "is not JSON"), LabelProblem.REFUSED, id="no JSON"),
+        ],
+    )
+    def test_kind(self, error: FractioningError, problem: LabelProblem) -> None:
+        """
+        Each error of the API has one.
+        """
+        assert problem is driverlabel.classify(error)
+
+
+class TestLabelsFrom:
+    """
+    The way to the API server that the environment describes.
+    """
+
+    async def test_pod(self, tmp_path: Path) -> None:
+        """
+        In a pod the label goes to the API server that the kubelet names, with the mounted token and authority.
+        """
+        (tmp_path / "token").write_text("t")
+        (tmp_path / "ca.crt").write_bytes(Path(certifi.where()).read_bytes())
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
+
+        async with driverlabel.labels_from(environ, directory=tmp_path) as labels:
+            with pytest.raises(kube.ApiUnreachable) as raised:
+                await labels.patch_label(NODE, "k", "v")
+
+        assert "https://127.0.0.1:1" == raised.value.server
+
+    @pytest.mark.parametrize(
+        "environ", [pytest.param({}, id="no cluster"), pytest.param({"KUBERNETES_SERVICE_HOST": "x y"}, id="nonsense")]
+    )
+    async def test_elsewhere(self, environ: Mapping[str, str]) -> None:
+        """
+        Outside a cluster every write says why not, and nothing else fails.
+        """
+        async with driverlabel.labels_from(environ) as labels:
+            with pytest.raises(kube.NotInCluster):
+                await labels.patch_label(NODE, "k", "v")
