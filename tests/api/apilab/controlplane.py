@@ -1,0 +1,182 @@
+"""
+A private control plane: etcd and kube-apiserver, each on a free port of loopback.
+
+    async with ControlPlane() as plane, plane.admin() as api:
+        await objects.create_node(api, "node-a")
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+from fractioning_core.errors import FractioningError
+from fractioning_core.kube.incluster import Account
+from fractioning_core.kube.tokens import FixedTokens
+from fractioning_core.kube.transport import Request, Transport
+from lab import waiting
+from lab.errors import Died, LabError, MissingToolchain
+from lab.process import Service
+from lab.toolchain import PROGRAMS
+
+from apilab.certificates import Certificates
+
+# 7 s on two idle cores; a suite shares them with whatever else runs.
+READY_SECONDS = 120.0
+ISSUER = "https://kubernetes.default.svc"
+_ADMIN_TOKEN = "admin-of-the-lab"  # noqa: S105 - of a server that lives for one test run, on loopback
+
+
+class ControlPlane:
+    """
+    Both servers, on a directory of their own that goes with them.
+    """
+
+    def __init__(self) -> None:
+        self._etcd_program = _program("etcd")
+        self._server_program = _program("kube-apiserver")
+        self._directory = Path(tempfile.mkdtemp(prefix="apilab-"))
+        self.certificates = Certificates(self._directory / "pki")
+        self.port = free_port()
+        self._etcd_port = free_port()
+        self._stack = AsyncExitStack()
+        self._server: Service | None = None
+        self._starts = 0
+
+    async def __aenter__(self) -> Self:
+        await self._stack.__aenter__()
+        self._stack.callback(shutil.rmtree, self._directory, ignore_errors=True)
+        try:
+            await self.certificates.make()
+            tokens = self._directory / "tokens.csv"
+            tokens.write_text(f'{_ADMIN_TOKEN},admin,admin,"system:masters"\n')
+            await self._stack.enter_async_context(self._etcd())
+            self._stack.push_async_callback(self.stop)
+            await self.start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def account(self) -> Account:
+        """
+        Where the API server is, for whoever has a token of its own.
+        """
+        return Account(
+            url=f"https://127.0.0.1:{self.port}",
+            ca_file=self.certificates.ca,
+            token_file=self._directory / "no-token",
+        )
+
+    def admin(self) -> Transport:
+        """
+        Give the way in of one who may do everything; enter it.
+        """
+        return self.with_token(_ADMIN_TOKEN)
+
+    def with_token(self, token: str) -> Transport:
+        """
+        Give the way in of whoever has this token; enter it.
+        """
+        return Transport(self.account, tokens=FixedTokens(token), user_agent="apilab")
+
+    async def start(self) -> None:
+        """
+        Start the API server on the data that etcd holds, and wait until it serves.
+        """
+        self._starts += 1
+        server = Service(f"kube-apiserver-{self._starts}", self._server_argv(), directory=self._directory)
+        self._server = await server.__aenter__()
+        async with self.admin() as api:
+
+            async def serves() -> bool:
+                if server.exit_code is not None:
+                    raise Died(server.name, server.exit_code, server.output())
+                try:
+                    await api.ask(Request("GET", "/api/v1/namespaces/default"))
+                except FractioningError:
+                    return False
+                return True
+
+            await waiting.until_awaited(
+                serves, what="the API server", timeout_seconds=READY_SECONDS, details=server.output
+            )
+
+    async def stop(self) -> None:
+        """
+        Stop the API server; what it stored stays.
+        """
+        server, self._server = self._server, None
+        if server is not None:
+            await server.end()
+
+    def output(self) -> str:
+        """
+        Read what the running API server has written.
+        """
+        if self._server is None:
+            raise LabError("the API server does not run")
+        return self._server.output()
+
+    def _etcd(self) -> Service:
+        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{free_port()}"
+        argv: list[str | Path] = [
+            self._etcd_program,
+            f"--data-dir={self._directory / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            # The data does not outlive the test run.
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ]
+        return Service("etcd", argv, directory=self._directory)
+
+    def _server_argv(self) -> list[str | Path]:
+        pki = self.certificates
+        return [
+            self._server_program,
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={pki.server}",
+            f"--tls-private-key-file={pki.server_key}",
+            f"--client-ca-file={pki.ca}",
+            f"--token-auth-file={self._directory / 'tokens.csv'}",
+            f"--service-account-key-file={pki.token_key}",
+            f"--service-account-signing-key-file={pki.token_key}",
+            f"--service-account-issuer={ISSUER}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=RBAC",
+            # An address of loopback cannot be an endpoint of the service, and nobody looks for it there.
+            "--endpoint-reconciler-type=none",
+            f"--cert-dir={self._directory / 'run'}",
+        ]
+
+
+def free_port() -> int:
+    """
+    Find a port that nobody listens on now.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _program(name: str) -> Path:
+    path = PROGRAMS / name / name
+    if not os.access(path, os.X_OK):
+        raise MissingToolchain(path, "api")
+    return path

@@ -1,0 +1,58 @@
+"""What the other tests in this folder rely on."""
+
+from __future__ import annotations
+
+import pytest
+from apilab import objects
+from apilab.controlplane import ControlPlane
+from fractioning_core.kube.errors import Conflict, NotFound, Unauthorized
+from fractioning_core.kube.transport import Request, Transport
+
+
+class TestControlPlane:
+    """
+    Real servers.
+    """
+
+    async def test_version(self, admin: Transport) -> None:
+        """
+        The API server is the release that the toolchain pins.
+        """
+        answer = await admin.ask(Request("GET", "/version"))
+
+        assert ("1", "34", "v1.34.4") == (answer["major"], answer["minor"], answer["gitVersion"])
+
+    async def test_node(self, admin: Transport) -> None:
+        """
+        A node keeps the labels it is made with, and cannot be made twice.
+        """
+        await objects.create_node(admin, "lab-node", labels={"a": "b"})
+
+        assert {"a": "b"} == await objects.node_labels(admin, "lab-node")
+        with pytest.raises(Conflict):
+            await objects.create_node(admin, "lab-node")
+
+    async def test_missing_object(self, admin: Transport) -> None:
+        """
+        What does not exist is not found.
+        """
+        with pytest.raises(NotFound):
+            await objects.read_node(admin, "nobody")
+
+    async def test_restart(self, plane: ControlPlane, admin: Transport) -> None:
+        """
+        A restarted API server serves what it had stored.
+        """
+        await objects.create_node(admin, "lab-restart")
+        await plane.stop()
+        await plane.start()
+
+        assert {} == await objects.node_labels(admin, "lab-restart")
+
+    async def test_foreign_token(self, plane: ControlPlane) -> None:
+        """
+        A token that nobody issued is refused.
+        """
+        async with plane.with_token("made-up") as api:
+            with pytest.raises(Unauthorized):
+                await objects.read_node(api, "nobody")
