@@ -9,29 +9,32 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fractiond.metrics import Metrics
-from fractiond.settings import Settings
+import attrs
+import fractiond.metrics
+import fractiond.settings
+import mpsd.metrics
+import mpsd.settings
 from fractioning_core.service import declarations
 from prometheus_client import CollectorRegistry
 
 
-def flags() -> Iterator[str]:
-    """Give the table of fractiond's flags."""
+def flags(settings: type[attrs.AttrsInstance]) -> Iterator[str]:
+    """Give the table of a service's flags."""
     yield "| flag | environment | default | what it does |"
     yield "|---|---|---|---|"
-    for setting in declarations.declared(Settings).values():
+    for setting in declarations.declared(settings).values():
         environment = f"`{setting.env}`" if setting.env else ""
-        default = setting.kind.show(setting.default)
+        default = setting.kind.show(setting.default) or '""'
         yield f"| `--{setting.flag}` | {environment} | `{default}` | {setting.help} |"
 
 
-def metrics() -> Iterator[str]:
-    """Give the table of fractiond's metrics, with the values that each label takes."""
+def metrics(families: Callable[[CollectorRegistry], object]) -> Iterator[str]:
+    """Give the table of a service's metrics, with the values that each label takes."""
     registry = CollectorRegistry()
-    Metrics(registry)
+    families(registry)
     yield "| metric | type | labels | what it counts |"
     yield "|---|---|---|---|"
     for family in registry.collect():
@@ -49,7 +52,12 @@ def _labels(samples: list) -> str:  # type: ignore[type-arg] # prometheus_client
     return "; ".join(f"`{key}`: {', '.join(found)}" for key, found in values.items())
 
 
-SECTIONS = {"flags": flags, "metrics": metrics}
+SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "fractiond flags": lambda: flags(fractiond.settings.Settings),
+    "fractiond metrics": lambda: metrics(fractiond.metrics.Metrics),
+    "mpsd flags": lambda: flags(mpsd.settings.Settings),
+    "mpsd metrics": lambda: metrics(mpsd.metrics.Metrics),
+}
 
 
 def rewritten(text: str) -> str:

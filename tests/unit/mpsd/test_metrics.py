@@ -24,7 +24,7 @@ class TestMetrics:
     def test_restarts_are_the_supervisors_own_count(self) -> None:
         """The page reads what the supervisor counts, when it is asked for."""
         registry, counts = CollectorRegistry(), {"crashed": 0, "requested": 0}
-        Metrics(registry).restarts(lambda: counts)
+        Metrics(registry).restarts.read_from(lambda: counts)
         counts["crashed"] = 2
 
         assert 2.0 == registry.get_sample_value(f"{PREFIX}_restarts_total", {"reason": "crashed"})
@@ -34,8 +34,8 @@ class TestMetrics:
         """A gauge without a value does not claim zero."""
         registry = CollectorRegistry()
         metrics = Metrics(registry)
-        metrics.sample("known", "Known.", lambda: 615)
-        metrics.sample("unknown", "Unknown.", lambda: None)
+        metrics.driver_major.read_from(lambda: 615)
+        metrics.label_age.read_from(lambda: None)
 
-        assert 615.0 == registry.get_sample_value(f"{PREFIX}_known")
-        assert math.isnan(registry.get_sample_value(f"{PREFIX}_unknown") or 0.0)
+        assert 615.0 == registry.get_sample_value(f"{PREFIX}_driver_major")
+        assert math.isnan(registry.get_sample_value(f"{PREFIX}_label_age_seconds") or 0.0)

@@ -140,13 +140,13 @@ async def _serve_rpc(stack: AsyncExitStack, path: str, service: MpsService) -> N
 
 
 def _sample(metrics: Metrics, supervisor: Supervisor, truth: Truth, driver: DriverState) -> None:
-    metrics.restarts(lambda: supervisor.restarts)
-    metrics.sample("daemon_up", "1 while the control daemon answers.", lambda: truth.is_up)
-    metrics.sample("ready", "1 while mpsd calls itself ready.", lambda: truth.readiness().ready)
-    metrics.sample("daemon_uptime_seconds", "Age of the control daemon.", lambda: supervisor.uptime_seconds)
-    metrics.sample("clients", "Clients attached at the last check.", lambda: _clients(truth))
-    metrics.sample("driver_major", "The driver's major version.", driver.current)
-    metrics.sample("label_age_seconds", "Time since the node's label was written.", driver.label_age_seconds)
+    metrics.restarts.read_from(lambda: supervisor.restarts)
+    metrics.daemon_up.read_from(lambda: truth.is_up)
+    metrics.ready.read_from(lambda: truth.readiness().ready)
+    metrics.daemon_uptime.read_from(lambda: supervisor.uptime_seconds)
+    metrics.clients.read_from(lambda: _clients(truth))
+    metrics.driver_major.read_from(driver.current)
+    metrics.label_age.read_from(driver.label_age_seconds)
 
 
 def _clients(truth: Truth) -> int | None:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from mpsd.causes import Cause
 from mpsd.truth import Problem
 
 PREFIX = "gpu_fractioning_mpsd"
@@ -23,7 +24,6 @@ class Metrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
         self.command_seconds = Histogram(
             f"{PREFIX}_command_seconds",
             "Time that the control daemon took to answer the command of a check.",
@@ -37,31 +37,49 @@ class Metrics:
             registry=registry,
         )
         self.failures = {problem: failures.labels(problem.value) for problem in Problem}
+        self.restarts = Restarts()
+        registry.register(self.restarts)
+        self.daemon_up = Sampled("daemon_up", "1 while the control daemon answers.", registry)
+        self.ready = Sampled("ready", "1 while mpsd calls itself ready.", registry)
+        self.daemon_uptime = Sampled("daemon_uptime_seconds", "Age of the control daemon.", registry)
+        self.clients = Sampled("clients", "Clients attached at the last check.", registry)
+        self.driver_major = Sampled("driver_major", "The driver's major version.", registry)
+        self.label_age = Sampled("label_age_seconds", "Time since the node's label was written.", registry)
 
-    def sample(self, name: str, text: str, read: Callable[[], float | None]) -> None:
+
+class Sampled:
+    """
+    A gauge that is read when the page is; what is not known is not a number.
+    """
+
+    def __init__(self, name: str, text: str, registry: CollectorRegistry) -> None:
+        self._gauge = Gauge(f"{PREFIX}_{name}", text, registry=registry)
+        self.read_from(lambda: None)
+
+    def read_from(self, read: Callable[[], float | None]) -> None:
         """
-        Add a gauge that is read when the page is; None reads as not a number.
+        Say where its value comes from.
         """
 
         def read_number() -> float:
             value = read()
             return float("nan") if value is None else value
 
-        Gauge(f"{PREFIX}_{name}", text, registry=self._registry).set_function(read_number)
-
-    def restarts(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """
-        Add the counter of restarts by reason.
-        """
-        self._registry.register(_Restarts(read))
+        self._gauge.set_function(read_number)
 
 
-class _Restarts(Collector):
+class Restarts(Collector):
     """
     Reads the supervisor's own count, so that page, status and log never differ.
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self) -> None:
+        self._read: Callable[[], Mapping[str, int]] = lambda: {cause.value: 0 for cause in Cause}
+
+    def read_from(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """
+        Say where the counts come from.
+        """
         self._read = read
 
     def collect(self) -> Iterable[CounterMetricFamily]:
