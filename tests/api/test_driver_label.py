@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest_asyncio
 from apilab import objects
 from apilab.controlplane import ControlPlane
 from apilab.front import Front
-from apilab.objects import Rule
+from apilab.place import PATCH_NODES, Place
 from apilab.pod import Pod
 from fractioning_core import names
 from fractioning_core.kube.transport import Transport
@@ -25,7 +24,6 @@ from mpsd import driverlabel
 from mpsd.driverlabel import DriverLabel
 from mpsd.driverstate import DriverState, LabelProblem
 
-PATCH_NODES = Rule(verbs=("patch",), resources=("nodes",))
 # Sharper than in a cluster, so that an outage longer than the longest wait fits into a test.
 RETRIES = Schedule(first=0.05, cap=0.2)
 SECONDS = 20.0
@@ -77,21 +75,13 @@ class Scene:
         return (await objects.node_labels(self.admin, self.node)).get(names.DRIVER_LABEL)
 
 
-_numbers = itertools.count()
-
-
 @pytest_asyncio.fixture
-async def scene(plane: ControlPlane, admin: Transport, tmp_path: Path) -> Scene:
+async def scene(place: Place) -> Scene:
     """
-    A node with a few labels, and a ServiceAccount without any right yet.
+    That of a place, on which nothing is known of the driver yet.
     """
-    number = next(_numbers)
-    node, namespace = f"node-{number}", f"gpu-fractioning-{number}"
-    await objects.create_node(admin, node, labels={"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": node})
-    account = await objects.create_account(admin, namespace, "daemon")
-    token = await objects.issue_token(admin, account)
-    pod = Pod(tmp_path / "account", url=plane.account.url, ca=plane.certificates.ca, token=token)
-    return Scene(admin, account, node, pod, DriverState(asyncio.get_running_loop().time))
+    state = DriverState(asyncio.get_running_loop().time)
+    return Scene(place.admin, place.account, place.node, place.pod, state)
 
 
 def told(node: Mapping[str, Any]) -> Mapping[str, Any]:

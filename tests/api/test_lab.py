@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from apilab import objects
 from apilab.controlplane import ControlPlane
+from apilab.place import Place
 from fractioning_core.kube.errors import Conflict, NotFound, Unauthorized
+from fractioning_core.kube.incluster import ACCOUNT_DIR
 from fractioning_core.kube.transport import Request, Transport
+from lab import mounts
+from lab.process import Service
 
 
 class TestControlPlane:
@@ -56,3 +62,21 @@ class TestControlPlane:
         async with plane.with_token("made-up") as api:
             with pytest.raises(Unauthorized):
                 await objects.read_node(api, "nobody")
+
+
+class TestPod:
+    """
+    A program as in a pod.
+    """
+
+    async def test_account(self, place: Place, tmp_path: Path) -> None:
+        """
+        It finds its account where the kubelet mounts it, as the process that was started; this machine keeps its own.
+        """
+        before = ACCOUNT_DIR.exists()
+        argv = [*mounts.words(place.pod.seen), "sh", "-c", 'echo "$(cat "$0/token") $$"', ACCOUNT_DIR]
+        async with Service("reader", argv, directory=tmp_path) as reader:
+            status = await reader.wait()
+
+            assert (0, f"{place.pod.token} {reader.pid}\n") == (status, reader.output())
+        assert before == ACCOUNT_DIR.exists()

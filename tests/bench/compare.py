@@ -12,8 +12,8 @@ import argparse
 import asyncio
 
 import machine
+import readme
 import table
-from lab import toolchain
 from lab.containerd import Containerd
 from node import run_node
 from results import Results, typical
@@ -25,6 +25,7 @@ FULL_NODE = 500
 THOROUGH = Effort(rounds=12, calls=200, starts=7, idle_seconds=30.0, creations=120)
 QUICK = Effort(rounds=2, calls=50, starts=1, idle_seconds=3.0, creations=10)
 BUSY_LOAD = 0.5
+MARKERS = "bench"
 
 
 def main() -> None:
@@ -40,8 +41,7 @@ def main() -> None:
     section = asyncio.run(_measure(QUICK if asked.quick else THOROUGH))
     print(section)
     if asked.write:
-        readme = toolchain.REPOSITORY / "README.md"
-        readme.write_text(table.splice(readme.read_text(), section))
+        readme.write(MARKERS, section)
 
 
 async def _measure(effort: Effort) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
-from lab import fractiond, toolchain
+from lab import program, toolchain
 from lab.process import Service
 
 # Records lie in memory here as they do on a node, in /var/run; the short name leaves room in a socket's path.
@@ -67,7 +67,7 @@ def _peer_argv(place: Place) -> list[str | Path]:
 
 def _fractiond_argv(place: Place) -> list[str | Path]:
     return [
-        fractiond.program(),
+        program.script("fractiond"),
         f"--socket-path={place.nri_socket}",
         f"--cri-socket={place.cri_socket}",
         f"--map-dir={place.directory / 'map'}",

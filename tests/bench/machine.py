@@ -19,11 +19,18 @@ def describe() -> str:
     """
     Tell it in one line.
     """
-    model = cpu_model(Path("/proc/cpuinfo").read_text())
     nri = _NRI.search((toolchain.REPOSITORY / "tests/bench/nri/go.mod").read_text())
+    return f"{here()}, {nri_name(nri)}"
+
+
+def here() -> str:
+    """
+    Tell it without the release of NRI, for what has nothing to do with it.
+    """
+    model = cpu_model(Path("/proc/cpuinfo").read_text())
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {model}, {os.cpu_count()} cores, Linux {platform.release()}, "
-        f"Python {platform.python_version()}, {nri_name(nri)}"
+        f"Python {platform.python_version()}"
     )
 
 

@@ -11,7 +11,6 @@ import attrs
 from playedruntime import Kind, Percentiles
 from results import Memory, Node, Results, RoundTrips, Sides, Starts, typical
 
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 MAX_RATIO = 1.0
 MAX_START_MS = 600.0
 MAX_SYNCHRONIZE_MS = 500.0
@@ -48,20 +47,6 @@ def render(results: Results) -> str:
     """
     rows = [_HEAD, ("---",) * len(_HEAD), *_rows(results)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def splice(text: str, section: str) -> str:
-    """
-    Put a section between the markers of a document.
-
-    Raises:
-        ValueError: The markers are not there, once each and in order.
-    """
-    head, begin, rest = text.partition(BEGIN)
-    old, end, tail = rest.partition(END)
-    if not begin or not end or BEGIN in old + tail or END in tail:
-        raise ValueError(f"accepted: one {BEGIN} and, behind it, one {END}")
-    return f"{head}{BEGIN}\n{section}\n{END}{tail}"
 
 
 def _rows(results: Results) -> Iterator[tuple[str, ...]]:

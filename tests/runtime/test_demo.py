@@ -24,7 +24,8 @@ from lab import toolchain, waiting
 SECONDS = 90
 SCRIPT = toolchain.REPOSITORY / "scripts/demo"
 DEMO = [sys.executable, "-m", "demo"]
-ENVIRON = {**os.environ, "PYTHONPATH": str(toolchain.REPOSITORY / "tests/runtime")}
+FOLDERS = [str(toolchain.REPOSITORY / folder) for folder in ("tests/runtime", "tests/simgpu")]
+ENVIRON = {**os.environ, "PYTHONPATH": os.pathsep.join(FOLDERS)}
 
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,10 +66,41 @@ class TestDemo:
 
     def test_it_says_what_is_real(self, done: subprocess.CompletedProcess[str]) -> None:
         """What is real and what is simulated stands at the top."""
-        top = done.stdout[: done.stdout.index("[1/6]")]
+        top = done.stdout[: done.stdout.index("[1/7]")]
 
         assert re.search(r"real +containerd 2\.3, runc \d", top)
-        assert re.search(r"simulated +the GPUs", top)
+        assert "Debian's MPS control daemon" in top
+        assert re.search(r"simulated +an r615 driver: .*; the GPUs:", top)
+
+    def test_what_mpsd_says(self, done: subprocess.CompletedProcess[str]) -> None:
+        """The page of the real command is shown as it is: ready, the real daemon's process, and no node to label."""
+        page = done.stdout.split("mpsd status --rpc-socket=DIR/rpc/mpsd.sock says:")[1].split("[2/7]")[0]
+
+        assert re.search(r"^ +mpsd \d+\.\d+\.\d+: ready$", page, re.MULTILINE)
+        assert re.search(r"^ +daemon +running, pid \d+, up ", page, re.MULTILINE)
+        assert re.search(r"^ +label +not in a cluster: no label$", page, re.MULTILINE)
+
+    @pytest.mark.parametrize(
+        ("pod", "socket"),
+        [
+            pytest.param("trainer", "DIR/mps/control", id="time-slicing"),
+            pytest.param("notebook", "/tmp/nvidia-mps/control", id="sm-sharing"),
+        ],
+    )
+    def test_whom_clients_reach(self, done: subprocess.CompletedProcess[str], pod: str, socket: str) -> None:
+        """A client inside reaches the control daemon that mpsd says it runs."""
+        daemon = re.search(r"daemon +running, pid (\d+),", done.stdout)
+
+        assert daemon
+        assert [pod, f"hello-from-{pod}", socket, "process", daemon[1]] == row(done.stdout, pod, f"hello-from-{pod}")
+
+    def test_a_crash_of_the_control_daemon(self, done: subprocess.CompletedProcess[str]) -> None:
+        """It is killed, said to be dead, back, counted, and reached by the containers that run."""
+        text = " ".join(done.stdout.split("[5/7]")[1].split("[6/7]")[0].split())
+
+        assert re.search(r"503 and why: control daemon backing-off: killed by signal 9", text)
+        assert 'gpu_fractioning_mpsd_restarts_total{reason="crashed"} 1.0' in text
+        assert re.search(r"inside of trainer, notebook, inference reach process \d+ now", text)
 
     @pytest.mark.parametrize(
         ("pod", "cells"),
@@ -106,7 +138,7 @@ class TestDemo:
 
     def test_what_slips_through_is_stopped(self, done: subprocess.CompletedProcess[str]) -> None:
         """The container made while fractiond was dead runs bare, is stopped for a reason, and comes back fenced."""
-        before, after = done.stdout.split("[4/6]")
+        before, after = done.stdout.split("[4/7]")
 
         assert ["latecomer", "runs", *["-"] * 6] == row(before, "latecomer", "runs")
         assert "It found latecomer unfenced and had it stopped" in after
@@ -153,14 +185,24 @@ class TestUntimelyEnds:
         assert "NOT AS EXPECTED: the container that slipped through: expected stopped" in done.stdout
         assert leftovers.remains(directory_of(done.stdout)) == []
 
-    def test_a_fractiond_that_does_not_start(self) -> None:
+    @pytest.mark.parametrize("program", ["fractiond", "mpsd"])
+    def test_a_program_that_does_not_start(self, program: str) -> None:
         """The demo shows what the program said, and leaves nothing."""
-        done = demo("--fractiond-flag=--no-such-flag")
+        done = demo(f"--{program}-flag=--no-such-flag")
 
         assert done.returncode == 1
-        assert re.search(r"^demo: FAILED: fractiond-1 ended with status 2:", done.stdout, re.MULTILINE)
+        assert re.search(rf"^demo: FAILED: {program}-1 ended with status 2:", done.stdout, re.MULTILINE)
         assert "unknown flag" in done.stdout
         assert "Traceback" not in done.stdout + done.stderr
+        assert leftovers.remains(directory_of(done.stdout)) == []
+
+    def test_a_control_daemon_that_is_not_back(self) -> None:
+        """With an mpsd that takes long to start it again, the demo says so and ends with status 1."""
+        done = demo("--mpsd-flag=--backoff=1m")
+
+        assert done.returncode == 1
+        assert "NOT AS EXPECTED: the control daemon after its crash: expected back" in done.stdout
+        assert re.search(r"^demo: FAILED, 1 of \d\d checks did not hold:$", done.stdout, re.MULTILINE)
         assert leftovers.remains(directory_of(done.stdout)) == []
 
     @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda signum: signum.name)
@@ -172,7 +214,7 @@ class TestUntimelyEnds:
                 DEMO, env=ENVIRON, stdout=stream, stderr=stream, start_new_session=True
             )
         await waiting.until(
-            lambda: "[2/6]" in out.read_text() or process.poll() is not None,
+            lambda: "[2/7]" in out.read_text() or process.poll() is not None,
             what="the second step",
             timeout_seconds=SECONDS,
         )
@@ -216,14 +258,17 @@ class TestKeep:
         try:
             statuses = {command: _shell(command) for command in commands[:-1]}
             before = leftovers.remains(base)
+            running = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in leftovers.program_pids(base)}
         finally:
             cleaned = demo("--clean", str(base))
 
         assert (kept.returncode, kept.stderr) == (0, "")
-        assert len(commands) == 9
+        assert len(commands) == 11
         assert [command for command, status in statuses.items() if status != 0] == []
         assert commands[-1] == f"{SCRIPT} --clean {base}"
         assert before != []
+        # The kernel keeps 15 characters of a name.
+        assert running == {"containerd", "fractiond", "mpsd", "nvidia-cuda-mps", "simgpu-mps-help"}
         assert (cleaned.returncode, cleaned.stdout) == (0, f"demo: removed everything of {base}\n")
         assert leftovers.remains(base) == []
 
@@ -273,7 +318,7 @@ class TestScript:
 
         assert done.stdout.splitlines() == [
             "scripts/bootstrap ",
-            "scripts/toolchain 2.3",
+            "scripts/toolchain 2.3 simgpu",
             ".venv/bin/python -m demo --keep --fractiond-flag=--x=y z",
         ]
         assert (done.returncode, done.stderr) == (0, "")
@@ -301,7 +346,9 @@ class TestScript:
         assert done.returncode == 0
         assert "scripts/bootstrap " not in done.stdout.splitlines()
         assert [
-            option for option in ("--keep", "--clean DIR", "--fractiond-flag=FLAG") if option not in done.stdout
+            option
+            for option in ("--keep", "--clean DIR", "--fractiond-flag=FLAG", "--mpsd-flag=FLAG")
+            if option not in done.stdout
         ] == []
         assert [line for line in done.stdout.splitlines() if "#" in line or len(line) > 110] == []
 
@@ -345,7 +392,7 @@ class TestScript:
 class TestJudgement:
     """The checks can fail: every way in which an outcome may differ from its role."""
 
-    RUNS = Role("a", "a limit", {"gpu-memory.limit": "1Gi"}, fence=Fence("1024", "1024", "/p", "/p"))
+    RUNS = Role("a", "a limit", {"gpu-memory.limit": "1Gi"}, fence=Fence("1024", "1024", "/p", "/p", "7"))
     REFUSED = Role("b", "a mistake", refusal=("banana", "accepted"))
 
     @pytest.mark.parametrize(
@@ -355,15 +402,21 @@ class TestJudgement:
             pytest.param(REFUSED, Refused("banana; accepted: 1Gi"), [], id="refused as it should be"),
             pytest.param(
                 RUNS,
-                Running("id", 1, Fence("1024", "2048", "/p", "/p")),
-                ["the fence of a: expected 1024/1024//p//p/-, seen 1024/2048//p//p/-"],
+                Running("id", 1, Fence("1024", "2048", "/p", "/p", "7")),
+                ["the fence of a: expected 1024/1024//p//p/7/-, seen 1024/2048//p//p/7/-"],
                 id="another limit",
             ),
             pytest.param(
                 RUNS,
                 Running("id", 1, Fence()),
-                ["the fence of a: expected 1024/1024//p//p/-, seen no limit, no pipe, no GPU"],
+                ["the fence of a: expected 1024/1024//p//p/7/-, seen no limit, no pipe, no GPU"],
                 id="no fence",
+            ),
+            pytest.param(
+                RUNS,
+                Running("id", 1, Fence("1024", "1024", "/p", "/p", "nobody")),
+                ["the fence of a: expected 1024/1024//p//p/7/-, seen 1024/1024//p//p/nobody/-"],
+                id="no control daemon",
             ),
             pytest.param(RUNS, Refused("no"), ["a (a limit): expected running, seen refused"], id="refused by mistake"),
             pytest.param(

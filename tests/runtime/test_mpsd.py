@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -38,6 +39,13 @@ async def gone(pids: list[int]) -> None:
     )
 
 
+async def attached(mpsd: Mpsd, clients: int) -> None:
+    async def counted() -> bool:
+        return await mpsd.metric("clients") == clients
+
+    await waiting.until_awaited(counted, what=f"{clients} clients", timeout_seconds=5.0)
+
+
 def _lives(pid: int) -> bool:
     try:
         return "Z" != (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
@@ -58,11 +66,9 @@ class TestReadiness:
     async def test_attached_clients_are_counted(self, mpsd: Mpsd) -> None:
         """What the daemon lists is on the page within a check."""
         mpsd.simulate(Mps(clients=(os.getpid(),)))
+        await attached(mpsd, 1)
 
-        async def counted() -> bool:
-            return await mpsd.metric("clients") == 1
-
-        await waiting.until_awaited(counted, what="one client", timeout_seconds=5.0)
+        assert 1.0 == await mpsd.metric("clients")
 
     @pytest.mark.parametrize(
         ("mps", "reason"),
@@ -94,6 +100,42 @@ class TestReadiness:
         await mpsd.ready()
 
         assert (ours, daemon) == (mpsd.config.read_text(), mpsd.daemon())
+
+    async def test_a_configuration_changed_before_it_was_read(self, tmp_path: Path) -> None:
+        """A daemon that may have read another text is not ready, whatever is on disk later, and is replaced."""
+        program = tmp_path / "bin/nvidia-cuda-mps-control"
+        program.parent.mkdir()
+        async with Mpsd(directory=tmp_path, flags=[f"--mps-binary={program}", "--probe-interval=300ms"]) as mpsd:
+            other = f'printf "[features.memacct]\\nenabled=false\\n" > {mpsd.config}'
+            once = f"[ -e {tmp_path}/once ] || {{ {other}; touch {tmp_path}/once; }}"
+            _install(mpsd, program, first=f'case " $* " in *" -f "*) {once};; esac')
+            await mpsd.not_ready("configuration file was changed")
+            await mpsd.ready()
+
+            assert 1.0 == await mpsd.metric("restarts_total", reason="config_changed")
+
+    @pytest.mark.parametrize(
+        ("flag", "reason"),
+        [
+            pytest.param("--mps-config-path=", "--mps-config-path (MPS_CONFIG_PATH) is empty", id="no configuration"),
+            pytest.param("--mps-control-port=", "--mps-control-port (MPS_CONTROL_PORT) is empty", id="no protocol"),
+        ],
+    )
+    async def test_settings_that_leave_accounting_off(self, tmp_path: Path, flag: str, reason: str) -> None:
+        """A daemon that answers, but accounts for nothing, makes no node ready."""
+        async with Mpsd(directory=tmp_path, flags=[flag]) as mpsd:
+            body = await mpsd.not_ready(reason)
+
+            assert body.startswith("memory accounting is off: ")
+            assert await _up(mpsd)
+
+    async def test_a_daemon_slow_to_make_its_socket(self, tmp_path: Path) -> None:
+        """On a cold node it takes its time, and is left to it."""
+        async with Mpsd(directory=tmp_path, machine=Machine(mps=Mps(start_ms=8000))) as mpsd:
+            await mpsd.not_ready("starting")
+            await mpsd.ready(timeout_seconds=15.0)
+
+            assert 0.0 == await mpsd.metric("restarts_total", reason="socket_missing")
 
 
 class TestTheDaemonDies:
@@ -144,7 +186,57 @@ class TestTheDaemonDies:
             assert "within 3 s" in reason
 
 
+class TestItAnswersBadly:
+    async def test_for_long(self, tmp_path: Path) -> None:
+        """It is replaced ever more rarely, and mpsd does not end for it, however small the budget for crashes."""
+        flags = ["--max-retries=1", "--backoff=2s", "--probe-interval=200ms"]
+        async with Mpsd(directory=tmp_path, flags=flags) as mpsd:
+            await mpsd.ready()
+            mpsd.simulate(Mps(error="unknown command"))
+            loop = asyncio.get_running_loop()
+            restarts = []
+            for count in (1, 2, 3):
+                await _restarted(mpsd, count)
+                restarts.append(loop.time())
+            mpsd.simulate(Mps())
+            await mpsd.ready()
+
+            assert 2.0 < restarts[1] - restarts[0] < 4.0 < restarts[2] - restarts[1] < 7.0
+            assert None is mpsd.service.exit_code
+
+
+async def _restarted(mpsd: Mpsd, times: int) -> None:
+    async def counted() -> bool:
+        return await mpsd.metric("restarts_total", reason="error_answer") >= times
+
+    await waiting.until_awaited(counted, what=f"{times} restarts", timeout_seconds=20.0)
+
+
 class TestTheSocketGoes:
+    async def test_another_daemon_takes_the_directory(self, mpsd: Mpsd) -> None:
+        """Containers would reach a daemon that we know nothing of: it is told, ended, and ours is there again."""
+        former = mpsd.daemon()
+        for path in mpsd.pipe_dir.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with _a_daemon(mpsd, mpsd.pipe_dir) as other:
+            await mpsd.not_ready("the control socket is")
+            await mpsd.another_daemon(former)
+            # By our `quit`, which reaches whoever has the directory, or as a stray before the next start.
+            await waiting.until(lambda: other.poll() is not None, what="the other to end", timeout_seconds=1.0)
+            await mpsd.ready()
+
+        assert former != mpsd.daemon()
+
+    async def test_a_dead_socket_in_its_place(self, mpsd: Mpsd) -> None:
+        """A socket that nobody listens on is told, though the daemon answers, and replaced with it."""
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(mpsd.pipe_dir / "dead"))
+        (mpsd.pipe_dir / "dead").replace(mpsd.socket)
+        await mpsd.not_ready("the control socket is not the one that our daemon made")
+        await mpsd.ready()
+
+        assert 1.0 == await mpsd.metric("restarts_total", reason="socket_missing")
+
     async def test_deleted_again_and_again(self, tmp_path: Path) -> None:
         """Not ready while somebody deletes the socket every 500 ms, ready within 10 s after."""
         async with Mpsd(directory=tmp_path) as mpsd:
@@ -175,9 +267,11 @@ async def _readyz_after(mpsd: Mpsd, seconds: float) -> int:
 class TestMpsdEnds:
     async def test_told_to_with_a_client_that_never_leaves(self, tmp_path: Path) -> None:
         """It asks the daemon to quit, kills it after the delay, exits 0, and leaves nothing in /proc."""
-        async with Mpsd(directory=tmp_path, flags=["--graceful-stop-delay=2s"]) as mpsd:
+        async with Mpsd(directory=tmp_path, flags=["--graceful-stop-delay=2s", "--probe-interval=500ms"]) as mpsd:
             await mpsd.ready()
-            mpsd.simulate(Mps(ignores_quit=True))
+            # A client that the daemon lists: `quit` waits for it.
+            mpsd.simulate(Mps(clients=(os.getpid(),), ignores_quit=True))
+            await attached(mpsd, 1)
             begun = asyncio.get_running_loop().time()
             mpsd.service.signal(signal.SIGTERM)
             status = await mpsd.service.wait()
@@ -222,6 +316,34 @@ class TestMpsdEnds:
 
                 assert (True, True) == (stray.poll() is not None, stranger.poll() is None)
                 assert 1 == len(mpsd.daemons())
+
+    async def test_the_servers_of_a_stray_end_with_it(self, tmp_path: Path) -> None:
+        """Their clients are bound by nothing we know; a server of another directory lives."""
+        async with Mpsd(directory=tmp_path) as mpsd:
+            await mpsd.ready()
+            mpsd.service.signal(signal.SIGTERM)
+            await mpsd.service.wait()
+            with _a_server(tmp_path, mpsd.pipe_dir) as server, _a_server(tmp_path, tmp_path) as stranger:
+                with _a_daemon(mpsd, mpsd.pipe_dir):
+                    await mpsd.start()
+                    await mpsd.ready()
+
+                assert (True, True) == (server.poll() is not None, stranger.poll() is None)
+
+
+@contextlib.contextmanager
+def _a_server(directory: Path, pipe_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """
+    Run a process that is to the eye a server of a pipe directory; a real one needs a GPU.
+    """
+    program = directory / "nvidia-cuda-mps-server"
+    if not program.exists():
+        shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "1000"], env={"CUDA_MPS_PIPE_DIRECTORY": str(pipe_dir)}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager
@@ -273,38 +395,42 @@ class TestTheNode:
             assert "Traceback" not in mpsd.service.output()
 
     @pytest.mark.parametrize(
-        ("exists", "reason"),
-        [pytest.param(False, "is not there", id="missing"), pytest.param(True, "is not executable", id="no program")],
+        ("mode", "reason"),
+        [
+            pytest.param(None, "is not there", id="missing"),
+            pytest.param(0o644, "is not executable", id="not executable"),
+            pytest.param(0o755, "cannot run it (status 127)", id="no program"),
+        ],
     )
     async def test_a_program_that_cannot_be_run(
         self,
         tmp_path: Path,
-        exists: bool,  # noqa: FBT001  a row of the table
+        mode: int | None,
         reason: str,
     ) -> None:
-        """It lives and names the path; once the program is right it runs, without a restart of ours."""
+        """It lives and says why; once the program is right it runs, without a restart of ours or a charge."""
         directory = tmp_path / "bin"
         directory.mkdir()
         program = directory / "nvidia-cuda-mps-control"
-        if exists:
+        if mode is not None:
             program.write_text("no program")
-        async with Mpsd(directory=tmp_path, flags=[f"--mps-binary={program}"]) as mpsd:
-            body = await mpsd.not_ready(reason)
+            program.chmod(mode)
+        async with Mpsd(directory=tmp_path, flags=[f"--mps-binary={program}", "--max-retries=1"]) as mpsd:
+            await mpsd.not_ready(f"control daemon parked: {program} {reason}" if mode != 0o755 else reason)
             alive = await mpsd.get("/healthz")
             program.unlink(missing_ok=True)
             _install(mpsd, program)
             await mpsd.ready()
 
-            assert (200, True) == (alive.status, str(program) in body)
-            assert None is mpsd.service.exit_code
+            assert (200, None) == (alive.status, mpsd.service.exit_code)
 
 
-def _install(mpsd: Mpsd, program: Path) -> None:
+def _install(mpsd: Mpsd, program: Path, *, first: str = "") -> None:
     """
     Let the program appear as a mount does: whole, at once.
     """
     new = program.with_name("new")
-    new.write_text(f'#!/bin/sh\nexec {mpsd.driver.control} "$@"\n')
+    new.write_text(f'#!/bin/sh\n{first}\nexec {mpsd.driver.control} "$@"\n')
     new.chmod(stat.S_IRWXU)
     shutil.move(new, program)
 
@@ -321,6 +447,22 @@ class TestTheDriver:
             assert ([], 1) == (before, len(mpsd.daemons()))
             assert "r615 or newer is needed" in body
             assert 615.0 == await mpsd.metric("driver_major")
+
+    async def test_too_old_while_the_daemon_starts(self, tmp_path: Path) -> None:
+        """A driver that becomes known during a start, which a stray holds up here, ends what was started."""
+        machine = Machine(driver="580.95.05", latencies_ms={"Init": 6500})
+        mpsd = Mpsd(directory=tmp_path, machine=machine)
+        mpsd.pipe_dir.mkdir(parents=True)
+        with _a_daemon(mpsd, mpsd.pipe_dir) as stray:
+            await waiting.until(mpsd.socket.exists, what="the stray's socket", timeout_seconds=5.0)
+            stray.send_signal(signal.SIGSTOP)
+            async with mpsd:
+                read = await mpsd.service.wait_for_log("driver_read")
+                started = await mpsd.service.wait_for_log("daemon_started")
+                body = await mpsd.not_ready("held")
+
+                assert read["time"] < started["time"]
+                assert ("r615 or newer is needed" in body, []) == (True, mpsd.daemons())
 
     async def test_half_upgraded(self, tmp_path: Path) -> None:
         """A mismatch of library and module holds MPS back, names it, and heals by itself as the new version."""

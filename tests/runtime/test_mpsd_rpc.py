@@ -16,7 +16,7 @@ import pytest_asyncio
 from fractioning_core.rpc.errors import ClientStuck, DaemonUnavailable, NoSuchClient, NothingToRestart
 from fractioning_core.rpc.mpsclient import MpsClient
 from fractioning_core.rpc.mpsvalues import RestartKind
-from lab import mpsd as lab_mpsd
+from lab import program
 from lab.mpsd import Mpsd
 from simgpu.state import Machine, Mps
 
@@ -36,7 +36,7 @@ async def client(mpsd: Mpsd) -> AsyncIterator[MpsClient]:
     """
     A client of it.
     """
-    async with MpsClient.at(socket_of(mpsd)) as made:
+    async with MpsClient.at(str(mpsd.rpc_socket)) as made:
         yield made
 
 
@@ -51,18 +51,11 @@ def process() -> Iterator[int]:
     made.wait()
 
 
-def socket_of(mpsd: Mpsd) -> str:
-    """
-    Where it serves mps.v1.
-    """
-    return str(mpsd.root / "rpc/mpsd.sock")
-
-
 async def command(mpsd: Mpsd, *flags: str) -> tuple[int, str, str]:
     """
     Run `mpsd status`; gives its exit status and what it wrote.
     """
-    argv = [lab_mpsd.program(), "status", f"--rpc-socket={socket_of(mpsd)}", *flags]
+    argv = [program.script("mpsd"), "status", f"--rpc-socket={mpsd.rpc_socket}", *flags]
     done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -82,12 +75,13 @@ class TestStatus:
 
     async def test_as_a_page(self, mpsd: Mpsd) -> None:
         """
-        The command prints a page and ends with 0.
+        The command prints a page and ends with 0; outside a cluster it says that there is no node to label.
         """
         ended, page, _ = await command(mpsd)
 
         assert (ended, page.splitlines()[0].endswith(": ready")) == (0, True)
         assert f"daemon         running, pid {mpsd.daemon()}, up " in page
+        assert "label          not in a cluster: no label\n" in page
 
     async def test_of_one_that_is_not_ready(self, tmp_path: Path) -> None:
         """
@@ -106,7 +100,7 @@ class TestStatus:
         await mpsd.service.end()
         ended, _, told = await command(mpsd)
 
-        assert (ended, told.count("\n"), Path(socket_of(mpsd)).exists()) == (2, 1, False)
+        assert (ended, told.count("\n"), mpsd.rpc_socket.exists()) == (2, 1, False)
 
     async def test_while_the_daemon_hangs(self, mpsd: Mpsd, client: MpsClient) -> None:
         """
@@ -124,7 +118,7 @@ class TestTheSocket:
         """
         Only root may use it.
         """
-        path = Path(socket_of(mpsd))
+        path = mpsd.rpc_socket
 
         assert (oct(path.stat().st_mode & 0o777), oct(path.parent.stat().st_mode & 0o777)) == ("0o600", "0o755")
 
@@ -137,7 +131,7 @@ class TestTheSocket:
         await mpsd.start()
         await mpsd.ready()
 
-        async with MpsClient.at(socket_of(mpsd)) as client:
+        async with MpsClient.at(str(mpsd.rpc_socket)) as client:
             assert (await client.status()).ready
 
 
@@ -202,6 +196,6 @@ class TestRestart:
         """
         async with Mpsd(directory=tmp_path, machine=Machine(driver="580.95.05")) as running:
             await running.not_ready("r580")
-            async with MpsClient.at(socket_of(running)) as client:
+            async with MpsClient.at(str(running.rpc_socket)) as client:
                 with pytest.raises(NothingToRestart, match="r580"):
                     await client.restart(RestartKind.HARD, reason="")

@@ -165,6 +165,18 @@ class TestReadings:
 
         assert scene.reader().ask("devices")["text"] == "NVML DeviceGetUUID: GPU_IS_LOST (15)"
 
+    def test_a_version_that_is_no_text(self, scene: Scene) -> None:
+        """
+        Bytes that mean nothing are an error like any other, and the next reading is made all the same.
+        """
+        reader = scene.reader()
+        scene.state.path.write_bytes(b"driver = \xff\xfe\n")
+        garbled = reader.ask("driver_version")
+        scene.state.write(Machine())
+
+        assert ("NvmlUnavailable", "NVML SystemGetDriverVersion: UNKNOWN (999)") == (garbled["error"], garbled["text"])
+        assert "615.43.02" == reader.ask("driver_version")["value"]
+
     def test_nothing_is_left_open(self, scene: Scene) -> None:
         """
         Reading for long, well and badly, leaves neither files nor threads behind.

@@ -7,5 +7,6 @@ What each module gives:
     controlplane   both servers, the API server's stop and start, and an administrator's way in
     front          a TLS server before the API server that accepts the newest token only
     objects        nodes, ServiceAccounts, rights and tokens
+    place          a node, the account of the daemon on it, and mpsd in a pod there
     pod            what the kubelet would give a container: two variables, a certificate authority and a token
 """

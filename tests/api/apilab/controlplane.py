@@ -77,6 +77,13 @@ class ControlPlane:
             token_file=self._directory / "no-token",
         )
 
+    @property
+    def is_running(self) -> bool:
+        """
+        Whether the API server was started and not stopped since.
+        """
+        return self._server is not None
+
     def admin(self) -> Transport:
         """
         Give the way in of one who may do everything; enter it.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fractioning_core.kube.incluster import HOST_VARIABLE, PORT_VARIABLE
+from fractioning_core.kube.incluster import ACCOUNT_DIR, HOST_VARIABLE, PORT_VARIABLE
 
 
 class Pod:
@@ -47,6 +47,13 @@ class Pod:
         The variables.
         """
         return {HOST_VARIABLE: str(self._url.hostname), PORT_VARIABLE: str(self._url.port)}
+
+    @property
+    def seen(self) -> Mapping[Path, Path]:
+        """
+        Where a container finds the mounted account.
+        """
+        return {ACCOUNT_DIR: self.directory}
 
     @property
     def token(self) -> str:

@@ -15,7 +15,7 @@ from lab.fractiond import PREFIX
 from demo.cast import cast
 from demo.screen import INDENT, Screen
 from demo.stage import Running, Stage
-from demo.views import judge, show_demands, show_outcomes
+from demo.views import judge, show_clients, show_demands, show_outcomes
 
 SHOWN_FAMILIES = ("containers_total", "violations_total", "stops_total", "runtime_connected", "connections_total")
 
@@ -42,11 +42,14 @@ async def create(screen: Screen, stage: Stage) -> Mapping[str, Running]:
     Returns:
         Those that run, by pod.
     """
-    roles = cast(stage.fractiond.pipe_dir, assigned_gpu(stage))
+    roles = cast(stage.mpsd.pipe_dir, stage.mpsd.daemon(), assigned_gpu(stage))
     show_demands(screen, roles)
     outcomes = {role.pod: await stage.container(role, await stage.pod(role)) for role in roles}
     show_outcomes(screen, outcomes)
     _explain(screen, stage)
+    screen.say()
+    screen.say("And a client run inside, as CUDA would, finds a live control socket in its pipe directory:")
+    show_clients(screen, outcomes)
     for role in roles:
         judge(screen, role, outcomes[role.pod])
     running = {pod: outcome for pod, outcome in outcomes.items() if isinstance(outcome, Running)}
@@ -101,7 +104,7 @@ def _explain(screen: Screen, stage: Stage) -> None:
     screen.say()
     screen.say(
         "All of this was read by programs run inside the containers: NVIDIA_GPU_MEMORY_REQUEST and _LIMIT,"
-        " CUDA_MPS_PIPE_DIRECTORY and a file in it, NVIDIA_VISIBLE_DEVICES, and /dev. A dash means: not there."
+        " CUDA_MPS_PIPE_DIRECTORY and what is mounted there, NVIDIA_VISIBLE_DEVICES, and /dev. A dash means: not there."
     )
     screen.say("- notebook: 4000M are 3814.7 MiB and round up; a request that is not given is the limit.", hanging="  ")
     screen.say(

@@ -29,7 +29,11 @@ class Fence:
     pipe_dir: str = ""
     host_dir: str = ""
     """
-    The directory of the host that is mounted there, by what a file in it says.
+    The directory of the host that is mounted there.
+    """
+    daemon: str = ""
+    """
+    The process of the MPS control daemon that a client reached through it.
     """
     visible_devices: str = ""
     nodes: tuple[str, ...] = ()
@@ -37,7 +41,15 @@ class Fence:
     def __str__(self) -> str:
         if self == Fence():
             return "no limit, no pipe, no GPU"
-        cells = (self.request_mib, self.limit_mib, self.pipe_dir, self.host_dir, self.visible_devices, *self.nodes)
+        cells = (
+            self.request_mib,
+            self.limit_mib,
+            self.pipe_dir,
+            self.host_dir,
+            self.daemon,
+            self.visible_devices,
+            *self.nodes,
+        )
         return "/".join(cell or "-" for cell in cells)
 
 
@@ -76,29 +88,30 @@ class Role:
         return lines + [f"env {name}={value}" for name, value in self.env] or ["(nothing)"]
 
 
-def cast(pipe_dir: Path, gpu: Gpu) -> tuple[Role, ...]:
+def cast(pipe_dir: Path, daemon: int, gpu: Gpu) -> tuple[Role, ...]:
     """
-    Write the six roles of the first act for a node with this pipe directory; `gpu` is what one of them is assigned.
+    Write the six roles of the first act for a node with this pipe directory and this control daemon; `gpu` is what one
+    of them is assigned.
     """
-    pipe = str(pipe_dir)
+    pipe, who = str(pipe_dir), str(daemon)
     return (
         Role(
             "trainer",
             "request and limit",
             {"gpu-memory.request": "8Gi", "gpu-memory.limit": "16Gi"},
-            fence=Fence("8192", "16384", pipe, pipe),
+            fence=Fence("8192", "16384", pipe, pipe, who),
         ),
         Role(
             "notebook",
             "limit alone, sm-sharing",
             {"gpu-memory.limit": "4000M", "gpu-compute.mode": "sm-sharing"},
-            fence=Fence("3815", "3815", "/tmp/nvidia-mps", f"{pipe}/shared/default"),
+            fence=Fence("3815", "3815", "/tmp/nvidia-mps", f"{pipe}/shared/default", who),
         ),
         Role(
             "inference",
             "a GPU assigned (simulated)",
             {"gpu-memory.limit": "2Gi", "gpus.devices": gpu.uuid},
-            fence=Fence("2048", "2048", pipe, pipe, "void", (f"/dev/nvidia{gpu.minor}",)),
+            fence=Fence("2048", "2048", pipe, pipe, who, "void", (f"/dev/nvidia{gpu.minor}",)),
         ),
         Role("plain", "no annotation"),
         Role(
@@ -122,9 +135,11 @@ def cast(pipe_dir: Path, gpu: Gpu) -> tuple[Role, ...]:
     )
 
 
-def latecomer(pipe_dir: Path) -> Role:
+def latecomer(pipe_dir: Path, daemon: int) -> Role:
     """
     Write the role of the second act: created while fractiond is dead, and again when it is back, then with this fence.
     """
     pipe = str(pipe_dir)
-    return Role("latecomer", "a limit", {"gpu-memory.limit": "4Gi"}, fence=Fence("4096", "4096", pipe, pipe))
+    return Role(
+        "latecomer", "a limit", {"gpu-memory.limit": "4Gi"}, fence=Fence("4096", "4096", pipe, pipe, str(daemon))
+    )

@@ -22,6 +22,7 @@ class Options:
     keep: bool
     clean: Path | None
     fractiond_flags: tuple[str, ...]
+    mpsd_flags: tuple[str, ...]
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -33,8 +34,14 @@ def parse(arguments: Sequence[str]) -> Options:
     alternatives.add_argument("--keep", action="store_true")
     alternatives.add_argument("--clean", type=_directory, metavar="DIR")
     parser.add_argument("--fractiond-flag", action="append", default=[], metavar="FLAG")
+    parser.add_argument("--mpsd-flag", action="append", default=[], metavar="FLAG")
     chosen = parser.parse_args(arguments)
-    return Options(keep=chosen.keep, clean=chosen.clean, fractiond_flags=tuple(chosen.fractiond_flag))
+    return Options(
+        keep=chosen.keep,
+        clean=chosen.clean,
+        fractiond_flags=tuple(chosen.fractiond_flag),
+        mpsd_flags=tuple(chosen.mpsd_flag),
+    )
 
 
 def _directory(text: str) -> Path:

@@ -9,6 +9,7 @@ import shlex
 from lab import toolchain
 
 from demo.acts import command_line
+from demo.mps import status_command
 from demo.stage import VERSION, Stage
 
 PROMPT = "  $ "
@@ -28,6 +29,8 @@ def commands(stage: Stage) -> list[str]:
             "a program of yours inside the newest of them, latecomer",
             f"{ctr} tasks exec --exec-id look {_newest(stage)} /bin/env",
         ),
+        ("what mpsd knows", shlex.join(map(str, status_command(stage)))),
+        ("is mpsd ready?", f"curl -s -w '\\n' http://localhost:{stage.mpsd.port}/readyz"),
         ("is fractiond ready?", f"curl -s -w '\\n' {url}/readyz"),
         ("its counters", f"curl -s {url}/metrics | grep _total"),
         ("whose GPU memory is whose", f"cat {stage.fractiond.map_dir}/*.json"),

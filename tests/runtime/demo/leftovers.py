@@ -1,8 +1,8 @@
 """
 What a demo may leave behind, found and removed by its directory's name alone.
 
-Leaving the contexts of containerd and fractiond does the same work with what they remember; this is for a demo that
-was left running on purpose, or was killed, and it is how every demo proves in the end that nothing is left.
+Leaving the contexts of containerd, mpsd and fractiond does the same work with what they remember; this is for a demo
+that was left running on purpose, or was killed, and it is how every demo proves in the end that nothing is left.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
+from fractioning_core import names
 from lab import sweep, waiting
 from lab.config import Layout
 
 # As lab.containerd names its directories: nothing else may be removed by a typing error.
 ACCEPTED_DIRECTORY = re.compile(r"/tmp/lab-[0-9a-f]{8}")
-PROGRAMS = ("containerd", "fractiond")
+PROGRAMS = ("containerd", "fractiond", "mpsd")
+# What mpsd starts is told where to work by a variable.
+MPS_PROGRAMS = ("nvidia-cuda-mps-control", "simgpu-mps-helper")
 _END_SECONDS = 10.0
 
 
@@ -34,9 +37,10 @@ def cgroup_of(base: Path) -> str:
 
 def program_pids(base: Path) -> list[int]:
     """
-    List the containerd and the fractiond that work in a directory, by their command lines.
+    List the containerd, the fractiond and the mpsd that work in a directory, with all that mpsd started.
     """
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _works_in(entry, base)]
+    processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [int(entry.name) for entry in processes if _works_in(entry, base) or _serves(entry, base)]
 
 
 def remains(base: Path, sockets: Iterable[Path] = ()) -> list[str]:
@@ -81,13 +85,27 @@ async def clean(base: Path) -> None:
 
 
 def _works_in(process: Path, base: Path) -> bool:
-    try:
-        arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    arguments = _texts(process / "cmdline")
     # A script's own name comes behind its interpreter's.
-    is_ours = any(os.path.basename(argument) in PROGRAMS for argument in arguments[:2])  # noqa: PTH119 - text, no path
+    is_ours = any(_name(argument) in PROGRAMS for argument in arguments[:2])
     return is_ours and any(argument.rpartition("=")[2].startswith(f"{base}/") for argument in arguments)
+
+
+def _serves(process: Path, base: Path) -> bool:
+    is_ours = _name(_texts(process / "cmdline")[0]) in MPS_PROGRAMS
+    variable = f"{names.ENV_MPS_PIPE_DIRECTORY}={base}/"
+    return is_ours and any(text.startswith(variable) for text in _texts(process / "environ"))
+
+
+def _name(argument: str) -> str:
+    return argument.rpartition("/")[2]
+
+
+def _texts(file: Path) -> list[str]:
+    try:
+        return file.read_bytes().decode(errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return [""]
 
 
 def _remove_directory(base: Path) -> None:

@@ -41,7 +41,7 @@ async def slip_through(screen: Screen, stage: Stage) -> Slipped:
     status = await service.wait()
     screen.say(f"kill -9 {service.pid}: fractiond is dead.")
     screen.expect("how fractiond ended", expected=-signal.SIGKILL, seen=status)
-    role = latecomer(stage.fractiond.pipe_dir)
+    role = latecomer(stage.mpsd.pipe_dir, stage.mpsd.daemon())
     screen.say(f"A pod {role.pod} asks for gpu-memory.limit: {role.asks['gpu-memory.limit']}, and nobody sees to it.")
     pod = await stage.pod(role)
     outcome = await _create_unseen(screen, stage, role, pod)
@@ -65,11 +65,30 @@ async def catch(screen: Screen, stage: Stage, *, slipped: Slipped, fenced: Mappi
     if slipped.running is not None:
         await _show_stop(screen, stage, slipped.running, started)
     await stage.fractiond.ready()
-    await _show_others(screen, stage, fenced)
+    await show_undisturbed(screen, stage, fenced, who="The others")
     screen.say("The stopped one is created anew, as a kubelet does, and this time it is fenced:")
     outcome = await stage.container(slipped.role, slipped.pod)
     show_outcomes(screen, {slipped.role.pod: outcome})
     judge(screen, slipped.role, outcome)
+
+
+async def show_undisturbed(screen: Screen, stage: Stage, running: Mapping[str, Running], *, who: str) -> None:
+    """
+    Show that containers still run in the processes they had.
+
+    Args:
+        screen: Where to show it.
+        stage: Where they run.
+        running: What they were, by pod.
+        who: What to call them.
+    """
+    undisturbed = []
+    for pod, before in running.items():
+        now = await stage.cri.status(before.container)
+        expected = f"running, process {before.pid}"
+        if screen.expect(f"{pod} goes on", expected=expected, seen=f"{now.state}, process {now.pid}"):
+            undisturbed.append(f"{pod} ({before.pid})")
+    screen.say(f"{who} run on undisturbed, in the same processes: {', '.join(undisturbed) or 'none'}.")
 
 
 async def _create_unseen(screen: Screen, stage: Stage, role: Role, pod: str) -> Outcome:
@@ -100,13 +119,3 @@ async def _show_stop(screen: Screen, stage: Stage, slipped: Running, started: fl
         screen.say(f"- {reason}")
     screen.expect("what it found", expected=("latecomer", "unfenced"), seen=(found["pod"], found["kind"]))
     screen.expect("a missing limit is a reason", expected=True, seen=f"env:{LIMIT} missing" in found["reasons"])
-
-
-async def _show_others(screen: Screen, stage: Stage, fenced: Mapping[str, Running]) -> None:
-    undisturbed = []
-    for pod, before in fenced.items():
-        now = await stage.cri.status(before.container)
-        expected = f"running, process {before.pid}"
-        if screen.expect(f"{pod} goes on", expected=expected, seen=f"{now.state}, process {now.pid}"):
-            undisturbed.append(f"{pod} ({before.pid})")
-    screen.say(f"The others run on undisturbed, in the same processes: {', '.join(undisturbed) or 'none'}.")

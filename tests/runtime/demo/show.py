@@ -19,14 +19,14 @@ from pathlib import Path
 from lab import sweep, toolchain
 from lab.errors import LabError
 
-from demo import acts, commandline, hints, leftovers, recovery
+from demo import acts, commandline, hints, leftovers, mps, recovery
 from demo.commandline import Options
 from demo.interruption import Interruption
 from demo.screen import Screen
 from demo.stage import VERSION, Stage
 
-STEPS = 5
-STEPS_WITH_CLEANUP = 6
+STEPS = 6
+STEPS_WITH_CLEANUP = 7
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ async def run(options: Options) -> int:
     started = time.monotonic()
     interruption = Interruption.watch()
     try:
-        stage = Stage(options.fractiond_flags)
+        stage = Stage(fractiond_flags=options.fractiond_flags, mpsd_flags=options.mpsd_flags)
         _introduce(screen, stage)
     except LabError as error:
         return _failed(str(error))
@@ -64,7 +64,7 @@ async def run(options: Options) -> int:
         raise
     except (asyncio.CancelledError, Exception) as error:
         interruption.defer()
-        # A terminal's Ctrl-C reaches containerd and fractiond too, so that anything may have failed because of it.
+        # A terminal's Ctrl-C reaches containerd and the daemons too, so that anything may have failed because of it.
         if interruption.signum is not None:
             print(f"\ndemo: interrupted by {interruption.signum.name}; {await _aftermath(stage.base)}", flush=True)
             return 128 + interruption.signum
@@ -94,9 +94,10 @@ async def clean(base: Path) -> int:
 
 async def _perform(stage: Stage, options: Options, screen: Screen, interruption: Interruption) -> None:
     async with AsyncExitStack() as stack:
-        with screen.step("Start a private containerd, and fractiond beside it"):
+        with screen.step("Start a private containerd, and mpsd and fractiond beside it"):
             await stack.enter_async_context(stage)
             await acts.introduce(screen, stage)
+            await mps.introduce(screen, stage)
         await _acts(stage, screen)
         if options.keep:
             screen.lines(hints.commands(stage))
@@ -117,6 +118,8 @@ async def _acts(stage: Stage, screen: Screen) -> None:
         slipped = await recovery.slip_through(screen, stage)
     with screen.step("Start fractiond again"):
         await recovery.catch(screen, stage, slipped=slipped, fenced=fenced)
+    with screen.step("Kill the MPS control daemon"):
+        await mps.crash(screen, stage, fenced)
     with screen.step("What fractiond tells the world"):
         await acts.report(screen, stage, fenced.get("inference"))
 
@@ -127,8 +130,10 @@ def _introduce(screen: Screen, stage: Stage) -> None:
             "gpu-fractioning demo: containers that share a GPU, each behind a memory limit",
             "",
             f"  real       containerd {VERSION}, {_runc()}, NRI and CRI between them, fractiond {version('fractiond')}",
-            "  simulated  the GPUs: device nodes, a CDI spec and the driver's listing, but no hardware; the MPS",
-            "             pipe directory, but no server in it. So nothing allocates GPU memory here.",
+            f"             and mpsd {version('mpsd')}, and Debian's MPS control daemon, of driver branch 550",
+            "  simulated  an r615 driver: NVML, and what r615's control daemon does and 550's does not; the GPUs:",
+            "             device nodes, a CDI spec and the driver's listing, but no hardware. So no MPS server",
+            "             starts, and nothing allocates GPU memory here.",
             "  played     the kubelet: this program sends the requests that a kubelet sends",
             "",
             f"  DIR below is {stage.base}. Everything the demo makes is in there.",

@@ -1,5 +1,5 @@
 """
-The stage of the demo: a private containerd with simulated GPUs, fractiond beside it, and what a kubelet does.
+The stage of the demo: a private containerd with simulated GPUs, mpsd and fractiond beside it, and what a kubelet does.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Self
 
 import attrs
+from lab import mpsclient
 from lab.containerd import Containerd
 from lab.cri import Cri
 from lab.devices import Gpu, make_gpus, write_cdi_spec
-from lab.errors import CriError
+from lab.errors import CriError, LabError
 from lab.fractiond import Fractiond
+from lab.mpsd import Mpsd
 
 from demo.cast import CONTAINER, LIMIT, NAMESPACE, Fence, Role
 
 VERSION = "2.3"
-# What a file in a directory of the host says, so that whoever finds it mounted knows where it comes from.
-SIGN = "where-this-is-on-the-host"
+NOBODY = "nobody"
 # Ends at once when asked to; as process 1 a bare sleep would ignore the request.
 OBEDIENT = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
 
@@ -53,12 +54,14 @@ class Stage:
     Everything that runs; entering starts it, leaving removes it.
 
     Args:
-        flags: Further flags for fractiond.
+        fractiond_flags: Further flags for fractiond.
+        mpsd_flags: The same for mpsd.
     """
 
-    def __init__(self, flags: Sequence[str] = ()) -> None:
+    def __init__(self, *, fractiond_flags: Sequence[str] = (), mpsd_flags: Sequence[str] = ()) -> None:
         self.containerd = Containerd(VERSION)
-        self._flags = flags
+        self._fractiond_flags = fractiond_flags
+        self._mpsd_flags = mpsd_flags
         self._stack = AsyncExitStack()
         self._attempts: dict[str, int] = {}
 
@@ -73,11 +76,16 @@ class Stage:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.containerd)
             self.gpus = self._simulate_gpus()
-            self.fractiond = Fractiond(self.containerd, directory=self.base, flags=self._all_flags())
-            self._put_up_signs()
+            self.mpsd = Mpsd(directory=self.base, sockets=self.base, flags=self._mpsd_flags)
+            await stack.enter_async_context(self.mpsd)
+            # One that does not start says so here, without a wait.
+            await self.mpsd.service.wait_for_log("daemon_started")
+            await self.mpsd.serving()
+            self.fractiond = Fractiond(
+                self.containerd, directory=self.base, pipe_dir=self.mpsd.pipe_dir, flags=self._all_flags()
+            )
             await stack.enter_async_context(self.fractiond)
             self.cri: Cri = await stack.enter_async_context(self.containerd.cri())
-            # A fractiond that does not start says so here, without a wait.
             await self.fractiond.service.wait_for_log("runtime_registered")
             await self.fractiond.ready()
             self._stack = stack.pop_all()
@@ -105,14 +113,33 @@ class Stage:
         """
         attempt = self._attempts[pod] = self._attempts.get(pod, -1) + 1
         try:
-            container = await self.cri.create_container(pod, CONTAINER, command=OBEDIENT, env=role.env, attempt=attempt)
+            container = await self.cri.create_container(
+                pod,
+                CONTAINER,
+                command=OBEDIENT,
+                env=role.env,
+                mounts=[mpsclient.mount(self.mpsd)],
+                attempt=attempt,
+            )
             await self.cri.start(container)
         except CriError as refusal:
             return Refused(refusal.message)
         status = await self.cri.status(container)
-        return Running(container, status.pid, await self._look_inside(container))
+        return Running(container, status.pid, await self._look_inside(role.pod, container))
 
-    async def _look_inside(self, container: str) -> Fence:
+    async def reached(self, container: str, word: str) -> str:
+        """
+        Send a word from inside a container to the MPS control daemon that a CUDA program would find there.
+
+        Returns:
+            The process of the daemon that logged it.
+        """
+        try:
+            return str(await mpsclient.reach(self.cri, container, mpsd=self.mpsd, word=word))
+        except LabError:
+            return NOBODY
+
+    async def _look_inside(self, pod: str, container: str) -> Fence:
         lines = (await self.cri.exec(container, ["/bin/env"])).splitlines()
         env = dict(line.split("=", 1) for line in lines if "=" in line)
         nodes = (await self.cri.exec(container, ["/bin/ls", "/dev"])).split()
@@ -121,7 +148,8 @@ class Stage:
             request_mib=env.get("NVIDIA_GPU_MEMORY_REQUEST", ""),
             limit_mib=env.get(LIMIT, ""),
             pipe_dir=pipe,
-            host_dir=await self.cri.exec(container, ["/bin/cat", f"{pipe}/{SIGN}"]) if pipe else "",
+            host_dir=await self._directory_behind(container, pipe) if pipe else "",
+            daemon=await self.reached(container, greeting(pod)) if pipe else "",
             visible_devices=env.get("NVIDIA_VISIBLE_DEVICES", ""),
             nodes=tuple(f"/dev/{name}" for name in nodes if name.startswith("nvidia")),
         )
@@ -136,10 +164,14 @@ class Stage:
             (listing / "information").write_text(f"Model: \t\t simulated\nGPU UUID: \t {gpu.uuid}\n")
         return gpus
 
-    def _put_up_signs(self) -> None:
-        pipe_dir = self.fractiond.pipe_dir
-        for directory in (pipe_dir, pipe_dir / "shared/default"):
-            (directory / SIGN).write_text(str(directory))
+    async def _directory_behind(self, container: str, path: str) -> str:
+        """
+        Find which directory of the host a container sees at a path.
+        """
+        seen = (await self.cri.exec(container, ["/bin/stat", "-c", "%d:%i", path])).strip()
+        pipe_dir = self.mpsd.pipe_dir
+        found = {f"{each.stat().st_dev}:{each.stat().st_ino}": each for each in (pipe_dir, pipe_dir / "shared/default")}
+        return str(found.get(seen, seen))
 
     @property
     def _proc(self) -> Path:
@@ -147,4 +179,11 @@ class Stage:
 
     def _all_flags(self) -> list[str]:
         cdi = ["--inject-cdi-device", f"--cdi-spec-dirs={self.containerd.cdi_dir}", f"--proc-root={self._proc}"]
-        return [*cdi, "--stop-timeout=5s", *self._flags]
+        return [*cdi, "--stop-timeout=5s", *self._fractiond_flags]
+
+
+def greeting(pod: str) -> str:
+    """
+    Give the word by which a pod's client is known to the control daemon.
+    """
+    return f"hello-from-{pod}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from demo.cast import CONTAINER, KEY, Role
 from demo.screen import Screen
-from demo.stage import Outcome, Refused, Running
+from demo.stage import Outcome, Refused, Running, greeting
 
 # An empty cell would show as a dash, which stands for "looked for and not there".
 BLANK = " "
@@ -42,6 +42,19 @@ def show_outcomes(screen: Screen, outcomes: Mapping[str, Outcome]) -> None:
         if isinstance(outcome, Refused):
             screen.say()
             screen.say(f"{pod} was refused with: {outcome.message}", hanging="  ")
+
+
+def show_clients(screen: Screen, outcomes: Mapping[str, Outcome]) -> None:
+    """
+    Show what a client inside each container that has a pipe sent, where to, and which control daemon logged it.
+    """
+    rows = [("pod", "sent inside", "to the socket", "logged by the control daemon")]
+    for pod, outcome in outcomes.items():
+        if isinstance(outcome, Running) and outcome.fence.pipe_dir:
+            fence = outcome.fence
+            rows.append((pod, greeting(pod), f"{fence.pipe_dir}/control", f"process {fence.daemon}"))
+    screen.say()
+    screen.table(rows)
 
 
 def judge(screen: Screen, role: Role, outcome: Outcome) -> None:

@@ -4,7 +4,7 @@ Fractional pods, as the tests of a node keep needing them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lab.cri import Cri
 from lab.errors import CriError
@@ -17,7 +17,13 @@ Ignores the polite signal, so that it takes its whole grace to end. The default 
 """
 
 
-async def run(cri: Cri, name: str, *, annotations: Mapping[str, str] | None = None) -> str:
+async def run(
+    cri: Cri,
+    name: str,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    mounts: Sequence[tuple[str, str]] = (),
+) -> str:
     """
     Run a pod with one fractional container.
 
@@ -28,7 +34,7 @@ async def run(cri: Cri, name: str, *, annotations: Mapping[str, str] | None = No
         CriError: It was refused.
     """
     pod = await cri.run_pod(name, annotations=ANNOTATIONS | dict(annotations or {}))
-    container = await cri.create_container(pod, "main")
+    container = await cri.create_container(pod, "main", mounts=mounts)
     await cri.start(container)
     return container
 

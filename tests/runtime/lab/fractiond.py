@@ -8,30 +8,17 @@ fractiond beside a private containerd: the real program, told where that contain
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from prometheus_client.parser import text_string_to_metric_families
-
-from lab import process, waiting
+from lab import waiting
 from lab.containerd import Containerd
-from lab.errors import LabError, Overdue
 from lab.process import HttpResponse, Service
+from lab.program import READY_SECONDS, Program
 
 PREFIX = "gpu_fractioning_fractiond_"
-READY_SECONDS = 10.0
-
-
-def program() -> Path:
-    """
-    Give the console script beside the interpreter that runs this.
-    """
-    return Path(sys.executable).with_name("fractiond")
 
 
 class Fractiond:
@@ -42,6 +29,7 @@ class Fractiond:
         containerd: Whom it serves.
         directory: Where its records, its pipe directory and its log go.
         flags: Further arguments.
+        pipe_dir: The pipe directory that somebody else keeps; one of its own, without sockets, where None.
         nri_socket: Another NRI socket than containerd's own, for one who stands between them.
         cri_socket: Another CRI socket.
     """
@@ -52,72 +40,50 @@ class Fractiond:
         *,
         directory: Path,
         flags: Sequence[str] = (),
+        pipe_dir: Path | None = None,
         nri_socket: Path | None = None,
         cri_socket: Path | None = None,
     ) -> None:
         self.map_dir = directory / "map"
-        self.pipe_dir = directory / "mps"
-        self.port = _free_port()
-        (self.pipe_dir / "shared/default").mkdir(parents=True, exist_ok=True)
-        self._argv: list[str | Path] = [
-            program(),
+        self.pipe_dir = pipe_dir or directory / "mps"
+        if pipe_dir is None:
+            (self.pipe_dir / "shared/default").mkdir(parents=True, exist_ok=True)
+        arguments = [
             f"--socket-path={nri_socket or containerd.nri_socket}",
             f"--cri-socket={cri_socket or containerd.cri_socket}",
             f"--map-dir={self.map_dir}",
             f"--pipe-dir={self.pipe_dir}",
-            f"--readiness-port={self.port}",
             "--retry-interval=100ms",
             *flags,
         ]
-        self._directory = directory
-        self._starts = 0
-        self._service: Service | None = None
+        self._program = Program("fractiond", arguments, port_flag="--readiness-port", directory=directory)
+        self.port = self._program.port
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._service is not None:
-            await self._service.end()
+        await self._program.end()
 
     @property
     def service(self) -> Service:
         """
         The process that runs now.
         """
-        if self._service is None:
-            raise LabError("fractiond was not started: enter it as a context first")
-        return self._service
+        return self._program.service
 
     async def start(self) -> None:
         """
         Start the next process; the one before must have ended.
         """
-        self._starts += 1
-        service = Service(f"fractiond-{self._starts}", self._argv, directory=self._directory)
-        self._service = await service.__aenter__()
+        await self._program.start()
 
     async def ready(self, *, timeout_seconds: float = READY_SECONDS) -> None:
         """
         Wait until it says that the runtime has synchronised it.
         """
-        last = "nothing"
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while True:
-                    try:
-                        answer = await self.get("/readyz")
-                    except OSError as error:
-                        last = str(error)
-                    else:
-                        if answer.status == 200:
-                            return
-                        last = answer.body
-                    await asyncio.sleep(waiting.POLL_SECONDS)
-        except TimeoutError as error:
-            details = f"last answer: {last}\n{self.service.output()}"
-            raise Overdue("fractiond to be ready", timeout_seconds, details) from error
+        await self._program.ready(timeout_seconds=timeout_seconds)
 
     async def settled(self) -> None:
         """
@@ -133,28 +99,16 @@ class Fractiond:
         """
         Fetch a page of its health server.
         """
-        return await process.http_get(self.port, path)
+        return await self._program.get(path)
 
     async def metric(self, name: str, **labels: str) -> float:
         """
         Read one sample of `/metrics`, by its name behind the common prefix.
         """
-        page = (await self.get("/metrics")).body
-        for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                if sample.name == PREFIX + name and sample.labels == labels:
-                    return sample.value
-        raise LabError(f"no sample {name} {labels} in:\n{page}")
+        return await self._program.metric(PREFIX + name, **labels)
 
     def records(self) -> Mapping[str, Any]:
         """
         Read the record files, by container id.
         """
         return {path.stem: json.loads(path.read_text()) for path in self.map_dir.glob("*.json")}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -9,32 +9,24 @@ mpsd over the simulated r615 control daemon, which is Debian's real one behind r
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import socket
-import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from prometheus_client.parser import text_string_to_metric_families
 from simgpu import programs
+from simgpu.programs import MissingDriver
 from simgpu.state import Machine, Mps, StateFile
 
-from lab import process, waiting
-from lab.errors import LabError
+from lab import mounts, waiting
+from lab.errors import LabError, MissingToolchain
 from lab.process import HttpResponse, Service
+from lab.program import READY_SECONDS, Program
 
 PREFIX = "gpu_fractioning_mpsd_"
-READY_SECONDS = 10.0
 _DAEMON = "nvidia-cuda-mps-control"
-
-
-def program() -> Path:
-    """
-    Give the console script beside the interpreter that runs this.
-    """
-    return Path(sys.executable).with_name("mpsd")
 
 
 class Mpsd:
@@ -42,43 +34,62 @@ class Mpsd:
     One mpsd process; `start` after its end runs the next one on the same directories.
 
     Args:
-        directory: Where its configuration and logs go. The pipe directory is elsewhere: a test's own path is too long.
+        directory: Where its configuration and logs go.
+        sockets: The same for its pipe directory and its own socket, whose paths must be short; a temporary directory,
+            which goes with it, where None.
         flags: Further arguments, which win over the ones given here.
         environ: Variables beside those of this process.
         machine: What the simulated driver shows at first.
+        seen: Directories that it finds at other paths, as in a container, by those paths.
     """
 
     def __init__(
         self,
         *,
         directory: Path,
+        sockets: Path | None = None,
         flags: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         machine: Machine | None = None,
+        seen: Mapping[Path, Path] | None = None,
     ) -> None:
-        self.driver = programs.locate()
+        try:
+            self.driver = programs.locate()
+        except MissingDriver as error:
+            raise MissingToolchain(error.path, "simgpu") from error
         self.machine = StateFile(directory / "machine")
         self.machine.write(machine or Machine())
-        self.root = Path(tempfile.mkdtemp(prefix="mpsd-"))
-        self.pipe_dir = self.root / "pipe"
+        self._is_temporary = sockets is None
+        self._sockets = sockets or Path(tempfile.mkdtemp(prefix="mpsd-"))
+        self.pipe_dir = self._sockets / "mps"
+        self.rpc_socket = self._sockets / "rpc/mpsd.sock"
         self.config = directory / "etc/mps-control.toml"
-        self.port = _free_port()
-        self._argv: list[str | Path] = [
-            program(),
+        arguments = [
             f"--mps-binary={self.driver.control}",
             f"--pipe-dir={self.pipe_dir}",
             f"--log-dir={directory / 'log'}",
             f"--mps-config-path={self.config}",
-            f"--rpc-socket={self.root / 'rpc/mpsd.sock'}",
-            f"--health-port={self.port}",
+            f"--rpc-socket={self.rpc_socket}",
             "--backoff=500ms",
             "--graceful-stop-delay=5s",
             *flags,
         ]
-        self._environ = {"LD_LIBRARY_PATH": str(self.driver.library.parent), **self.machine.environ, **(environ or {})}
-        self._directory = directory
-        self._starts = 0
-        self._service: Service | None = None
+        variables = {
+            # Where these tests run in a pod, its node is not ours to label.
+            "KUBERNETES_SERVICE_HOST": "",
+            "LD_LIBRARY_PATH": str(self.driver.library.parent),
+            **self.machine.environ,
+            **(environ or {}),
+        }
+        self._program = Program(
+            "mpsd",
+            arguments,
+            port_flag="--health-port",
+            directory=directory,
+            environ=variables,
+            before=mounts.words(seen or {}),
+        )
+        self.port = self._program.port
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -87,18 +98,16 @@ class Mpsd:
     async def __aexit__(self, *_: object) -> None:
         # Whatever a test made of the machine, `quit` is to work now.
         self.machine.write(Machine())
-        if self._service is not None:
-            await self._service.end()
-        shutil.rmtree(self.root)
+        await self._program.end()
+        if self._is_temporary:
+            shutil.rmtree(self._sockets)
 
     @property
     def service(self) -> Service:
         """
         The process that runs now.
         """
-        if self._service is None:
-            raise LabError("mpsd was not started: enter it as a context first")
-        return self._service
+        return self._program.service
 
     @property
     def socket(self) -> Path:
@@ -107,13 +116,18 @@ class Mpsd:
         """
         return self.pipe_dir / "control"
 
+    @property
+    def shared_socket(self) -> Path:
+        """
+        The socket of the server for containers that share SMs.
+        """
+        return self.pipe_dir / "shared/default/control"
+
     async def start(self) -> None:
         """
         Start the next process; the one before must have ended.
         """
-        self._starts += 1
-        service = Service(f"mpsd-{self._starts}", self._argv, directory=self._directory, environ=self._environ)
-        self._service = await service.__aenter__()
+        await self._program.start()
 
     def simulate(self, mps: Mps) -> None:
         """
@@ -130,9 +144,16 @@ class Mpsd:
     def daemon(self) -> int:
         """
         Give the one control daemon.
+
+        Raises:
+            LabError: There is none, or more than one.
         """
-        (pid,) = self.daemons()
-        return pid
+        found = self.daemons()
+        if len(found) != 1:
+            raise LabError(
+                f"control daemons of {self.pipe_dir}: {found}, where there is to be one\n{self.service.output()}"
+            )
+        return found[0]
 
     def leftovers(self) -> list[int]:
         """
@@ -158,53 +179,51 @@ class Mpsd:
         """
         Wait until it calls itself ready.
         """
-        await self._readyz(lambda answer: answer.status == 200, "mpsd to be ready", timeout_seconds)
+        await self._program.ready(timeout_seconds=timeout_seconds)
 
     async def not_ready(self, reason: str, *, timeout_seconds: float = READY_SECONDS) -> str:
         """
         Wait until it calls itself not ready with a text in the reason; gives the whole.
         """
-        answer = await self._readyz(
-            lambda answer: answer.status == 503 and reason in answer.body,
-            f"mpsd not to be ready because of {reason!r}",
-            timeout_seconds,
+        return await self._program.not_ready(reason, timeout_seconds=timeout_seconds)
+
+    async def serving(self) -> None:
+        """
+        Wait until it is ready, and the running daemon has made the shared server's socket, too, which it does last.
+        """
+        await self.ready()
+        await waiting.until(
+            # A simulated server's socket is another name of the one socket.
+            lambda: self.shared_socket.exists() and self.shared_socket.samefile(self.socket),
+            what="the shared server's socket",
+            timeout_seconds=READY_SECONDS,
+            details=self.service.output,
         )
-        return answer.body
 
     async def get(self, path: str) -> HttpResponse:
         """
         Fetch a page of its health server.
         """
-        return await process.http_get(self.port, path)
+        return await self._program.get(path)
 
     async def metric(self, name: str, **labels: str) -> float:
         """
         Read one sample of `/metrics`, by its name behind the common prefix.
         """
-        page = (await self.get("/metrics")).body
-        for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                if sample.name == PREFIX + name and sample.labels == labels:
-                    return sample.value
-        raise LabError(f"no sample {name} {labels} in:\n{page}")
+        return await self._program.metric(PREFIX + name, **labels)
 
-    async def _readyz(self, fits: Callable[[HttpResponse], bool], what: str, timeout_seconds: float) -> HttpResponse:
-        last = HttpResponse(0, "nothing")
-
-        async def ask() -> HttpResponse | None:
-            nonlocal last
-            try:
-                last = await self.get("/readyz")
-            except OSError as error:
-                last = HttpResponse(0, str(error))
-            return last if fits(last) else None
-
-        return await waiting.until_awaited(
-            ask,
-            what=what,
-            timeout_seconds=timeout_seconds,
-            details=lambda: f"last answer: {last.status} {last.body}\n{self.service.output()}",
+    async def heard(self, command: str) -> int:
+        """
+        Wait until a control daemon has logged a client's command, and give that daemon's process id.
+        """
+        line = re.compile(rf"Control +([0-9]+)\] Cmd:{re.escape(command)}$", re.MULTILINE)
+        found = await waiting.until(
+            lambda: line.search(self.service.output()),
+            what=f"the control daemon to log {command}",
+            timeout_seconds=READY_SECONDS,
+            details=self.service.output,
         )
+        return int(found[1])
 
     def _is_daemon(self, pid: int) -> bool:
         arguments = _read(pid, "cmdline").split(b"\0")
@@ -224,10 +243,3 @@ def _read(pid: int, name: str) -> bytes:
         return (Path("/proc") / str(pid) / name).read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return b""
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

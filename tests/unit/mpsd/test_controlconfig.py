@@ -39,6 +39,26 @@ def text(major: int | None, *, audit_log: bool = True, sm_sharing: bool = True) 
     return controlconfig.render(controlconfig.sections(major, Choices(audit_log=audit_log, sm_sharing=sm_sharing)))
 
 
+class TestAccountingGap:
+    @pytest.mark.parametrize(
+        ("path", "protocol", "gap"),
+        [
+            pytest.param("/c.toml", "3", "", id="none"),
+            pytest.param("/c.toml", "4", "", id="a newer protocol"),
+            pytest.param("", "3", "--mps-config-path (MPS_CONFIG_PATH) is empty", id="no configuration"),
+            pytest.param(
+                "/c.toml", "", "--mps-control-port (MPS_CONTROL_PORT) is empty, 3 is needed", id="no protocol"
+            ),
+            pytest.param("/c.toml", "2", "--mps-control-port (MPS_CONTROL_PORT) is 2, 3 is needed", id="an older one"),
+        ],
+    )
+    def test_a_setting_that_leaves_it_off(self, path: str, protocol: str, gap: str) -> None:
+        """What memory accounting cannot do without is named, by flag and variable."""
+        told = controlconfig.accounting_gap(config_path=path, protocol=protocol)
+
+        assert (f"memory accounting is off: {gap}" if gap else "") == told
+
+
 class TestR615:
     def test_everything_on(self) -> None:
         """The text is exactly what r615 is known to take."""

@@ -285,7 +285,7 @@ class TestClassify:
             pytest.param(UNAUTHORIZED, LabelProblem.UNAUTHORIZED, id="401"),
             pytest.param(kube.NoToken("/token", "is empty"), LabelProblem.UNAUTHORIZED, id="no token"),
             pytest.param(FORBIDDEN, LabelProblem.FORBIDDEN, id="403"),
-            pytest.param(kube.NotInCluster("V", "", "a"), LabelProblem.NOT_CONFIGURED, id="no cluster"),
+            pytest.param(kube.NotInCluster("V", "", "a"), LabelProblem.NOT_CONFIGURED, id="bad environment"),
             pytest.param(FileUnavailable("read", "/ca", "gone"), LabelProblem.NOT_CONFIGURED, id="no authority"),
             pytest.param(GONE, LabelProblem.UNREACHABLE, id="nobody there"),
             pytest.param(kube.ApiOverloaded("r", 503, "m"), LabelProblem.UNREACHABLE, id="503"),
@@ -315,18 +315,52 @@ class TestLabelsFrom:
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
 
         async with driverlabel.labels_from(environ, directory=tmp_path) as labels:
+            assert labels is not None
             with pytest.raises(kube.ApiUnreachable) as raised:
                 await labels.patch_label(NODE, "k", "v")
 
         assert "https://127.0.0.1:1" == raised.value.server
 
     @pytest.mark.parametrize(
-        "environ", [pytest.param({}, id="no cluster"), pytest.param({"KUBERNETES_SERVICE_HOST": "x y"}, id="nonsense")]
+        "environ",
+        [
+            pytest.param({"KUBERNETES_SERVICE_HOST": "x y"}, id="a malformed host"),
+            pytest.param({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, id="no port"),
+        ],
     )
-    async def test_elsewhere(self, environ: Mapping[str, str]) -> None:
+    async def test_a_bad_environment(self, environ: Mapping[str, str]) -> None:
         """
-        Outside a cluster every write says why not, and nothing else fails.
+        In a cluster whose environment is malformed every write says why not, and nothing else fails.
         """
         async with driverlabel.labels_from(environ) as labels:
+            assert labels is not None
             with pytest.raises(kube.NotInCluster):
                 await labels.patch_label(NODE, "k", "v")
+
+    @pytest.mark.parametrize(
+        "environ", [pytest.param({}, id="not set"), pytest.param({"KUBERNETES_SERVICE_HOST": ""}, id="empty")]
+    )
+    async def test_no_cluster(self, environ: Mapping[str, str]) -> None:
+        """
+        Where the environment names no API server there is nobody who writes labels.
+        """
+        async with driverlabel.labels_from(environ) as labels:
+            assert labels is None
+
+
+class TestOutsideACluster:
+    """
+    There is no node to label.
+    """
+
+    async def test_it_is_told_once(self) -> None:
+        """
+        The loop says so in the state and in one line of the log, and ends.
+        """
+        state = DriverState(now)
+        with structlog.testing.capture_logs() as lines:
+            await DriverLabel(None, node="", state=state, retries=RETRIES).run()
+        state.learn("615.43.02", 615)
+
+        assert ("not in a cluster: no label", "") == (state.label_reason(), state.complaint())
+        assert [{"event": "nothing_to_label", "log_level": "info", "reason": "not in a cluster: no label"}] == lines

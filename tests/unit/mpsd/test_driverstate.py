@@ -92,16 +92,19 @@ class TestDriver:
 
     def test_half_upgraded(self, state: DriverState) -> None:
         """
-        Only a mismatch counts as half an upgrade, and an answer ends it.
+        Only a mismatch counts as half an upgrade; a problem that follows is part of it, and only an answer ends it.
         """
         seen = []
         for problem in DriverProblem:
             state.doubt(problem, "r")
-            seen.append((problem, state.is_half_upgraded))
-        state.learn("620.10.01", 620)
+            before = state.is_half_upgraded
+            state.doubt(DriverProblem.MISMATCH, "r")
+            state.doubt(problem, "r")
+            during = state.is_half_upgraded
+            state.learn("620.10.01", 620)
+            seen.append((problem, before, during, state.is_half_upgraded))
 
-        assert [(problem, problem is DriverProblem.MISMATCH) for problem in DriverProblem] == seen
-        assert not state.is_half_upgraded
+        assert [(problem, problem is DriverProblem.MISMATCH, True, False) for problem in DriverProblem] == seen
 
     def test_long_reason(self, state: DriverState) -> None:
         """
@@ -164,6 +167,7 @@ class TestLabel:
             pytest.param(LabelProblem.UNAUTHORIZED, REFUSAL_SECONDS - 1, "", id="401 for a moment"),
             pytest.param(LabelProblem.FORBIDDEN, REFUSAL_SECONDS, "node not labelled: r", id="no right"),
             pytest.param(LabelProblem.BAD_NODE_NAME, REFUSAL_SECONDS, "node not labelled: r", id="bad node name"),
+            pytest.param(LabelProblem.NOT_CONFIGURED, REFUSAL_SECONDS, "node not labelled: r", id="bad environment"),
             pytest.param(LabelProblem.UNREACHABLE, 3600.0, "", id="API server gone for an hour"),
         ],
     )
@@ -178,6 +182,16 @@ class TestLabel:
         clock.now += seconds
 
         assert (complaint, "r") == (state.complaint(), state.label_reason())
+
+    def test_nothing_to_label(self, state: DriverState, clock: Clock) -> None:
+        """
+        Where there is no node to label, that is told and never counts against readiness.
+        """
+        state.learn("615.43.02", 615)
+        state.nothing_to_label("no cluster")
+        clock.now += 3600
+
+        assert ("", "no cluster", None) == (state.complaint(), state.label_reason(), state.label_age_seconds())
 
 
 class TestChanged:

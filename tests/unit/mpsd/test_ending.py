@@ -17,6 +17,7 @@ class Daemon:
 
     quit_seconds: float
     survives: bool = False
+    is_deaf: bool = False
     pid: int = 1
     done: list[str] = attrs.field(factory=list)
     ended: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -26,10 +27,13 @@ class Daemon:
         await self.ended.wait()
         return 0
 
-    def ask_quit(self) -> None:
-        """Quit in its own time."""
+    def ask_quit(self) -> bool:
+        """Quit in its own time, if it can be asked."""
+        if self.is_deaf:
+            return False
         self.done.append("quit")
         asyncio.get_running_loop().call_later(self.quit_seconds, self.ended.set)
+        return True
 
     def kill(self) -> None:
         """Die, unless it hangs in the kernel."""
@@ -64,6 +68,31 @@ class TestQuit:
 
         assert (60.0, ["quit", "kill", "kill servers"]) == (await seconds_of(daemon), daemon.done)
 
+    async def test_one_that_cannot_be_asked(self) -> None:
+        """Where nobody reads what is typed, the hard end comes at once."""
+        daemon = Daemon(quit_seconds=0.0, is_deaf=True)
+
+        assert (0.0, ["kill", "kill servers"]) == (await seconds_of(daemon), daemon.done)
+
+    async def test_hardened(self) -> None:
+        """Whoever waits for it to quit can be told to wait no longer, once or more often."""
+        daemon = Daemon(quit_seconds=60.0)
+        ending = Ending(daemon, stop_delay_seconds=60.0)
+        for seconds in (5.0, 5.0):
+            asyncio.get_running_loop().call_later(seconds, ending.harden)
+        has_ended = await ending.quit(daemon)
+
+        assert (True, 5.0) == (has_ended, asyncio.get_running_loop().time())
+        assert ["quit", "kill", "kill servers"] == daemon.done
+
+    async def test_nobody_waits(self) -> None:
+        """To harden what nobody waits for does nothing, and the next wait is whole."""
+        daemon = Daemon(quit_seconds=59.0)
+        ending = Ending(daemon, stop_delay_seconds=60.0)
+        ending.harden()
+
+        assert (True, ["quit"]) == (await ending.quit(daemon), daemon.done)
+
 
 class TestKill:
     async def test_takes_the_servers_along(self) -> None:
@@ -73,7 +102,8 @@ class TestKill:
         assert (0.0, ["kill", "kill servers"]) == (await seconds_of(daemon, hard=True), daemon.done)
 
     async def test_one_that_survives_is_not_waited_for(self) -> None:
-        """A process that hangs in the kernel does not hang us."""
+        """A process that hangs in the kernel does not hang us, and is told from one that ended."""
         daemon = Daemon(quit_seconds=0.0, survives=True)
+        has_ended = await Ending(daemon, stop_delay_seconds=60.0).kill(daemon)
 
-        assert KILL_PATIENCE_SECONDS == await seconds_of(daemon, hard=True)
+        assert (False, KILL_PATIENCE_SECONDS) == (has_ended, asyncio.get_running_loop().time())

@@ -45,12 +45,33 @@ class TestJudge:
 
         assert gate.Verdict("615.43.02 and 620.10.01: mismatch") == gate.judge(state)
 
+    def test_half_upgraded_until_a_version_is_told(self, state: DriverState) -> None:
+        """Whoever reloads the module unloads it first, and that is no leave to start in between."""
+        state.learn("615.43.02", 615)
+        state.doubt(DriverProblem.MISMATCH, "615.43.02 and 620.10.01: mismatch")
+        state.doubt(DriverProblem.FAILED, "NVML Init: DRIVER_NOT_LOADED (9)")
+        during = gate.judge(state)
+        state.learn("620.10.01", 620)
+
+        assert gate.Verdict(f"{gate.HALF_UPGRADED}: NVML Init: DRIVER_NOT_LOADED (9)") == during
+        assert OPEN == gate.judge(state)
+
     def test_a_known_driver_stays_known(self, state: DriverState) -> None:
         """NVML that fails later takes nothing back."""
         state.learn("615.43.02", 615)
         state.doubt(DriverProblem.SILENT, "no answer")
 
         assert OPEN == gate.judge(state)
+
+
+class TestRefusal:
+    def test_only_one_that_is_too_old(self, state: DriverState) -> None:
+        """A daemon that runs is of use under any driver but an old one."""
+        state.doubt(DriverProblem.MISMATCH, "mismatch")
+        half = gate.refusal(state)
+        state.learn("580.95.05", 580)
+
+        assert ("", True) == (half, gate.refusal(state).startswith("driver r580 cannot account for memory"))
 
 
 class TestIsUnknownYet:

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, suppress
 import attrs
 import pytest
 from fractioning_core.errors import FileUnavailable, Unavailable
-from mpsd.causes import Cause
+from mpsd.causes import Cause, NotRunning
 from mpsd.control import NoAnswer, NotRun, Refused
-from mpsd.health import Health, Terms
+from mpsd.controlsocket import Identity
+from mpsd.health import START_GRACE_SECONDS, Health, Terms
 from mpsd.lifecycle import State
 from mpsd.metrics import PREFIX, Metrics
-from mpsd.supervisor import NotRunning
 from mpsd.truth import Problem, Truth
 from prometheus_client import CollectorRegistry
 
@@ -34,6 +34,8 @@ class World:
     reason: str = ""
     started_at: float = 0.0
     has_socket: bool = True
+    identity: Identity = attrs.field(factory=lambda: Identity(1, 1, 1))
+    others: tuple[int, ...] = ()
     difference: str = ""
     error: Unavailable | None = None
     answer_seconds: float = 0.01
@@ -72,9 +74,13 @@ class World:
             raise self.error
         return self.clients
 
-    def socket_exists(self) -> bool:
+    def socket(self) -> Identity | None:
         """Say what the test says."""
-        return self.has_socket
+        return self.identity if self.has_socket else None
+
+    def other_daemons(self) -> tuple[int, ...]:
+        """Say what the test says."""
+        return self.others
 
     def config_difference(self) -> str:
         """Say what the test says."""
@@ -100,7 +106,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def truth(world: World) -> Truth:
-    return Truth(world, complaint=str, clock=now)
+    return Truth(world, complaint=str, max_age_seconds=10.0, clock=now)
 
 
 @pytest.fixture
@@ -225,6 +231,44 @@ class TestFaults:
 
         assert told - begun < 10.0
 
+    async def test_failures_come_at_the_interval(self, world: World, health: Health, truth: Truth) -> None:
+        """Three answers in a row are not three moments: a restart takes twice the interval from the first failure."""
+        async with running(health):
+            await until(lambda: truth.is_up)
+            world.error = Refused("client list", 1, "busy")
+            begun = await until(lambda: not truth.readiness().ready)
+            ended = await until(lambda: bool(world.restarts))
+
+        assert 10.0 <= ended - begun < 11.5
+
+    async def test_what_failed_before_does_not_choose_the_remedy(
+        self, world: World, health: Health, truth: Truth
+    ) -> None:
+        """Two looks at a changed configuration and one slow answer kill nobody."""
+        async with running(health):
+            await until(lambda: truth.is_up)
+            world.difference = "was changed since the control daemon started"
+            await until(lambda: not truth.readiness().ready)
+            await asyncio.sleep(6.0)
+            world.difference, world.answer_seconds = "", 3.1
+            await until(lambda: "did not answer" in truth.readiness().reason)
+            world.answer_seconds = 0.01
+            await until(lambda: truth.readiness().ready)
+
+        assert ([], 0) == (world.restarts, world.restored)
+
+    async def test_failures_in_turn_add_up(self, world: World, health: Health, truth: Truth) -> None:
+        """A daemon that is now slow, now wrong is replaced once it was either three times."""
+        async with running(health):
+            await until(lambda: truth.is_up)
+            world.error = Refused("client list", 1, "busy")
+            while not world.restarts:
+                asked = len(world.asked)
+                await until(lambda count=asked: len(world.asked) > count)  # type: ignore[misc]
+                world.answer_seconds = 3.1 if world.answer_seconds < 3 else 0.01
+
+        assert len(world.asked) <= 8
+
     async def test_two_failures_and_an_answer_restart_nothing(
         self, world: World, health: Health, truth: Truth, registry: CollectorRegistry
     ) -> None:
@@ -267,6 +311,15 @@ class TestFaults:
         assert told.startswith("the configuration file was changed since the control daemon started")
         assert (1, []) == (world.restored, world.restarts)
 
+    async def test_one_that_never_was_right_is_no_proof(self, world: World, health: Health, truth: Truth) -> None:
+        """What the daemon read is not known then: it is told to quit and started with ours, and nothing is mended."""
+        world.difference = "was changed since the control daemon started"
+        async with running(health):
+            await until(lambda: bool(world.restarts))
+            ready = truth.readiness().ready
+
+        assert ([(Cause.CONFIG_CHANGED, True)], 0, False) == (world.restarts, world.restored, ready)
+
     async def test_one_that_cannot_be_written_back_stays_told(self, world: World, health: Health, truth: Truth) -> None:
         """A read-only disk ends neither the checks nor the daemon."""
         world.restore_error = FileUnavailable("write", "/c.toml", "Read-only file system")
@@ -281,7 +334,7 @@ class TestFaults:
         """A refusal to restart what does not run ends nothing."""
         world.has_socket, world.restart_error = False, NotRunning(State.BACKING_OFF, "")
         async with running(health):
-            await asyncio.sleep(60.0)
+            await asyncio.sleep(START_GRACE_SECONDS + 5.0)
 
         assert world.restarts
 
@@ -291,14 +344,14 @@ class TestStarting:
         """For a moment after a start the daemon may take to make it."""
         world.has_socket = False
         async with running(health):
-            await asyncio.sleep(4.5)
+            await asyncio.sleep(START_GRACE_SECONDS - 0.5)
             before = truth.readiness()
             world.has_socket = True
             ready = await until(lambda: truth.readiness().ready)
 
         assert (False, []) == (before.ready, world.restarts)
         assert "has not answered yet" in before.reason
-        assert ready < 4.8
+        assert ready < START_GRACE_SECONDS - 0.2
 
     async def test_one_that_never_comes_is(self, world: World, health: Health) -> None:
         """After that moment its absence counts."""
@@ -306,7 +359,7 @@ class TestStarting:
         async with running(health):
             first = await until(lambda: bool(world.restarts))
 
-        assert 5.0 < first < 10.0
+        assert START_GRACE_SECONDS < first < START_GRACE_SECONDS + 5.0
 
     async def test_one_that_was_there_has_no_such_moment(self, world: World, health: Health, truth: Truth) -> None:
         """A socket that goes right after the start is gone."""
@@ -316,6 +369,41 @@ class TestStarting:
             told = await until(lambda: not truth.readiness().ready)
 
         assert told < 1.5
+
+
+class TestASocketOfSomebodyElse:
+    async def test_in_place_of_ours(self, world: World, health: Health, truth: Truth) -> None:
+        """One that took the place of the first is told, and our daemon is replaced."""
+        async with running(health):
+            await until(lambda: truth.is_up)
+            world.identity = Identity(1, 1, 2)
+            told = await until(lambda: not truth.readiness().ready)
+            said = truth.readiness().reason
+            await until(lambda: bool(world.restarts))
+
+        assert told < 1.0
+        assert said.startswith("the control socket is not the one that our daemon made")
+        assert (Cause.SOCKET_MISSING, True) == world.restarts[0]
+
+    async def test_from_the_beginning(self, world: World, health: Health, truth: Truth) -> None:
+        """While another daemon is on the directory, nobody knows whose socket it is."""
+        world.others = (4711,)
+        async with running(health):
+            await until(lambda: bool(world.restarts))
+            said = truth.readiness().reason
+
+        assert said.startswith("the control socket may be that of another control daemon, pid 4711")
+        assert [] == world.asked
+
+    async def test_of_the_next_daemon(self, world: World, health: Health, truth: Truth) -> None:
+        """Each run has a socket of its own."""
+        async with running(health):
+            await until(lambda: truth.is_up)
+            world.begin_another_run()
+            world.identity = Identity(1, 1, 2)
+            await asyncio.sleep(60.0)
+
+        assert ([], True) == (world.restarts, truth.readiness().ready)
 
 
 class TestASocketThatIsDeletedAgainAndAgain:

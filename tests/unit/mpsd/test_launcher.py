@@ -217,13 +217,37 @@ class TestStart:
             assert not stale.exists()
 
 
-class TestSocketExists:
-    def test_only_a_socket_counts(self, plan: Plan, launching: Callable[[Plan], Launcher]) -> None:
-        """A plain file of the name is none."""
-        Path(plan.line.pipe_dir).mkdir()
-        (Path(plan.line.pipe_dir) / "control").touch()
+class TestOtherDaemons:
+    async def test_ours_is_none_and_another_is(
+        self, plan: Plan, launching: Callable[[Plan], Launcher], tmp_path: Path
+    ) -> None:
+        """A daemon of our pipe directory is another one unless it is of the session that we started."""
+        shell = tmp_path / "shell"
+        shutil.copy(Path("/bin/sh").resolve(), shell)
+        install(plan).write_text(f'#!/bin/sh\n{shell} -f -c "read word"\n')
+        near = Neighbourhood(Path("/proc"), plan.line.pipe_dir, frozenset({shell.name}))
+        launcher = Launcher(plan, environ=dict(os.environ), neighbourhood=near, major=lambda: 615)
+        await launcher.prepare()
+        environ = {"CUDA_MPS_PIPE_DIRECTORY": plan.line.pipe_dir}
+        async with started(launcher):
+            await _until(lambda: len(near.strays()) == 1)
+            before = launcher.other_daemons()
+            argv = [str(shell), "-f", "-c", "read word"]
+            with subprocess.Popen(argv, env=environ, stdin=subprocess.PIPE) as other:  # noqa: ASYNC220, S603  a copy
+                await _until(lambda: len(near.strays()) == 2)
+                during = launcher.other_daemons()
 
-        assert not launching(plan).socket_exists()
+        assert ((), (other.pid,)) == (before, during)
+
+    def test_before_the_first_start(self, plan: Plan, launching: Callable[[Plan], Launcher]) -> None:
+        """Nobody is asked for who is to be told from whom."""
+        assert () == launching(plan).other_daemons()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  processes announce nothing
+            await asyncio.sleep(0)
 
 
 class TestKillServers:
@@ -240,6 +264,41 @@ class TestKillServers:
             status = await asyncio.to_thread(server.wait, 10)
 
         assert -9 == status
+
+    @pytest.mark.parametrize(
+        ("times", "told", "lives"),
+        [
+            pytest.param(1, True, False, id="left by an mpsd before us"),
+            pytest.param(1, False, True, id="of whoever does not tell"),
+            pytest.param(2, True, True, id="of our own daemon, which crashed"),
+        ],
+    )
+    async def test_servers_that_nobody_of_ours_started_end_with_the_first_start(
+        self,
+        plan: Plan,
+        launching: Callable[[Plan], Launcher],
+        tmp_path: Path,
+        *,
+        times: int,
+        told: bool,
+        lives: bool,
+    ) -> None:
+        """Their clients would be bound by nothing; a server that outlives a crash of ours goes on."""
+        install(plan)
+        launcher = launching(plan)
+        await launcher.prepare()
+        server = tmp_path / SERVER_PROGRAM
+        shutil.copy("/bin/sleep", server)
+        environ = {"CUDA_MPS_PIPE_DIRECTORY": plan.line.pipe_dir} if told else {}
+        for _ in range(times - 1):
+            async with started(launcher):
+                pass
+        with subprocess.Popen([server, "1000"], env=environ) as process:  # noqa: ASYNC220, S603  the copy above
+            async with started(launcher):
+                seen = process.poll() is None
+            process.kill()
+
+        assert lives is seen
 
     async def test_an_unreadable_proc_is_told_and_no_more(self, plan: Plan, tmp_path: Path) -> None:
         """The daemon is killed all the same."""

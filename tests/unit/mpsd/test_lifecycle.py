@@ -27,6 +27,10 @@ class TestAfter:
             ),
             pytest.param([Event.START, Event.STARTED, Event.STOP_ASKED, Event.ENDED], State.STOPPED, id="stop"),
             pytest.param([Event.STOP_ASKED], State.STOPPED, id="stop before the start"),
+            pytest.param([Event.START, Event.STARTED, Event.PROGRAM_MISSING], State.PARKED, id="no program after all"),
+            pytest.param(
+                [Event.START, Event.STARTED, Event.RESTART_ASKED, Event.GAVE_UP], State.FAILED, id="survives a kill"
+            ),
         ],
     )
     def test_path(self, path: list[Event], end: State) -> None:

@@ -39,9 +39,9 @@ class TestDaemon:
     async def test_quit_is_typed(self, tmp_path: Path) -> None:
         """What reads its input reads `quit`, and its status is given."""
         async with started(f"read word; echo $word > {tmp_path}/said; exit 3") as daemon:
-            daemon.ask_quit()
+            asked = daemon.ask_quit()
 
-            assert (3, "quit") == (await daemon.wait(), (tmp_path / "said").read_text().strip())
+            assert (True, 3, "quit") == (asked, await daemon.wait(), (tmp_path / "said").read_text().strip())
 
     async def test_its_input_stays_open_until_closed(self, tmp_path: Path) -> None:
         """The end of input comes with `close` and not before."""
@@ -54,11 +54,15 @@ class TestDaemon:
             assert (True, 4) == (lives, await daemon.wait())
 
     async def test_a_quit_after_the_end_is_fine(self) -> None:
-        """Nobody has to ask first whether it still lives."""
+        """Nobody has to ask first whether it still lives; that nobody reads it is told, before and after `close`."""
         async with started("exit 0") as daemon:
             await daemon.wait()
-            daemon.ask_quit()
+            asked = [daemon.ask_quit()]
             daemon.kill()
+            daemon.close()
+            asked.append(daemon.ask_quit())
+
+        assert [False, False] == asked
 
     async def test_a_kill_reaches_what_it_wraps(self, tmp_path: Path) -> None:
         """A program behind a wrapper is killed with it."""

@@ -16,11 +16,11 @@ from fractioning_core.rpc.mpsvalues import (
     RestartKind,
 )
 from fractioning_core.service.http import Readiness
+from mpsd.causes import NotRunning
 from mpsd.control import NoAnswer, Refused
 from mpsd.driverstate import DriverProblem, DriverState, LabelProblem
 from mpsd.lifecycle import State
 from mpsd.rpc import MpsService, Sources
-from mpsd.supervisor import NotRunning
 from mpsd.truth import Probe, Problem
 
 CONFIGURATION = ConfigurationStatus("/etc/mps.toml", "[servers.shared]\n")

@@ -99,6 +99,14 @@ class TestRender:
 
         assert f"clients        {line}\n" in page
 
+    def test_no_cluster(self) -> None:
+        """
+        Where there is nothing to label, the line says only that.
+        """
+        page = statuspage.render(attrs.evolve(WELL, label=LabelStatus("", None, "", "not in a cluster: no label")))
+
+        assert "label          not in a cluster: no label\n" in page
+
 
 class TestDuration:
     @pytest.mark.parametrize(

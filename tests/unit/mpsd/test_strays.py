@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from fractioning_core.errors import FileUnavailable
 from mpsd import strays
+from mpsd.causes import SurvivesKill
 from mpsd.strays import CONTROL_PROGRAM, SERVER_PROGRAM, Neighbourhood
 
 
@@ -103,6 +104,14 @@ class TestServers:
 
         assert [111, 222] == sorted(fake.servers())
 
+    def test_orphans_are_only_those_that_tell(self, fake: Neighbourhood, proc: Path, pipe_dir: Path) -> None:
+        """Where no daemon of ours has run, a server that tells nothing may be anybody's."""
+        put(proc, 111, SERVER_PROGRAM, pipe_dir=str(pipe_dir))
+        put(proc, 222, SERVER_PROGRAM, pipe_dir=None)
+        put(proc, 333, SERVER_PROGRAM, pipe_dir="/another")
+
+        assert (111,) == fake.orphans()
+
 
 @contextmanager
 def daemon(tmp_path: Path, pipe_dir: Path, name: str, *, deaf: bool = False) -> Iterator[subprocess.Popen[bytes]]:
@@ -163,22 +172,44 @@ class TestEndAll:
 
         assert f"cannot list {tmp_path}/no: No such file or directory" == str(caught.value)
 
+    async def test_one_that_survives(self, tmp_path: Path, pipe_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No daemon is started beside one that hangs in the kernel, which no signal reaches."""
+        with daemon(tmp_path, pipe_dir, "stray") as stray:
+            monkeypatch.setattr(signal, "pidfd_send_signal", lambda _handle, _number: None)
+            near = Neighbourhood(Path("/proc"), str(pipe_dir), frozenset({"stray"}))
+            with pytest.raises(SurvivesKill) as caught:
+                await strays.end_all(near, grace_seconds=0.1)
+
+        assert stray.pid == caught.value.pid
+        assert f"on {pipe_dir} that is not ours, with pid {stray.pid} survives SIGKILL" in str(caught.value)
+
 
 class TestKill:
     def test_one_refusal_does_not_keep_the_next_from_it(self) -> None:
         """A process that is gone counts as killed, and the second one is killed all the same."""
         with subprocess.Popen(["/bin/sleep", "1000"]) as sleeper:
-            refused = strays.kill((4_194_304, sleeper.pid))
+            seen = strays.kill(lambda: (4_194_304, sleeper.pid))
             status = sleeper.wait(10)
 
-        assert ((), -signal.SIGKILL) == (refused, status)
+        assert (((sleeper.pid,), ()), -signal.SIGKILL) == (seen, status)
+
+    def test_an_id_that_passed_on_is_left_alone(self) -> None:
+        """What is no server any more once it is held on to, is another process by now."""
+        with subprocess.Popen(["/bin/sleep", "1000"]) as sleeper:
+            listings = iter([(sleeper.pid,), ()])
+            seen = strays.kill(lambda: next(listings))
+            lives = sleeper.poll() is None
+            sleeper.kill()
+
+        assert (((), ()), True) == (seen, lives)
 
     def test_what_cannot_be_killed_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The system's refusal is passed on by process id."""
 
-        def refuse(pid: int, number: int) -> None:
-            raise PermissionError(pid, number)
+        def refuse(handle: int, number: int) -> None:
+            raise PermissionError(handle, number)
 
-        monkeypatch.setattr(os, "kill", refuse)
+        monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
+        pids = (os.getpid(), os.getppid())
 
-        assert (5, 6) == strays.kill((5, 6))
+        assert ((), pids) == strays.kill(lambda: pids)

@@ -13,10 +13,12 @@ import pytest
 import structlog
 from fractioning_core.errors import FileUnavailable, FractioningError
 from fractioning_core.service.backoff import RetryBudget, Schedule
-from mpsd.causes import Cause, DaemonFailed
+from mpsd.causes import Cause, DaemonFailed, NotRunning, SurvivesKill
 from mpsd.driverstate import DriverProblem, DriverState
+from mpsd.ending import KILL_PATIENCE_SECONDS
 from mpsd.lifecycle import State
-from mpsd.supervisor import NotRunning, Supervisor
+from mpsd.steps import Overdue
+from mpsd.supervisor import STEP_SECONDS, Supervisor
 
 pytestmark = pytest.mark.looptime
 
@@ -35,6 +37,7 @@ class Script:
     seconds: float = FOREVER
     status: int = 0
     quit_seconds: float = 0.0
+    survives: bool = False
 
 
 @attrs.define(eq=False)
@@ -47,6 +50,7 @@ class FakeChild:
     quits: int = 0
     closed: bool = False
     _status: int | None = None
+    _has_waiter: bool = False
     _ended: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def begin(self) -> None:
@@ -54,20 +58,25 @@ class FakeChild:
         asyncio.get_running_loop().call_later(self.script.seconds, self._end, self.script.status)
 
     async def wait(self) -> int:
-        """Wait for its end."""
+        """Wait for its end, of which whoever waits first hears last: nothing promises an order."""
+        is_first, self._has_waiter = not self._has_waiter, True
         await self._ended.wait()
+        for _ in range(3 if is_first else 0):
+            await asyncio.sleep(0)
         assert self._status is not None
         return self._status
 
-    def ask_quit(self) -> None:
+    def ask_quit(self) -> bool:
         """Quit, as slowly as the script says."""
         self.quits += 1
         asyncio.get_running_loop().call_later(self.script.quit_seconds, self._end, 0)
+        return True
 
     def kill(self) -> None:
-        """Die at once."""
+        """Die at once, unless it hangs in the kernel."""
         self.killed = True
-        self._end(-9)
+        if not self.script.survives:
+            self._end(-9)
 
     def close(self) -> None:
         """Note that nobody holds it any more."""
@@ -88,12 +97,15 @@ class Node:
     children: list[FakeChild] = attrs.field(factory=list)
     starts: list[float] = attrs.field(factory=list)
     problem: str = ""
+    start_seconds: float = 0.0
+    prepare_seconds: float = 0.0
     refusal: FractioningError | None = None
     unprepared: FractioningError | None = None
     servers_killed: int = 0
 
     async def prepare(self) -> None:
-        """Refuse if told to."""
+        """Refuse or hang if told to."""
+        await asyncio.sleep(self.prepare_seconds)
         if self.unprepared:
             raise self.unprepared
 
@@ -103,6 +115,7 @@ class Node:
 
     async def start(self) -> FakeChild:
         """Play the next script."""
+        await asyncio.sleep(self.start_seconds)
         if self.refusal:
             raise self.refusal
         script = self.scripts.popleft() if len(self.scripts) > 1 else (self.scripts[0] if self.scripts else Script())
@@ -263,7 +276,16 @@ class TestStop:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-        assert (True, True) == (node.last.killed, node.last.closed)
+        assert (True, True, 1) == (node.last.killed, node.last.closed, node.servers_killed)
+
+    async def test_one_that_survives_a_kill_is_not_waited_for(self, node: Node) -> None:
+        """A stop ends though the daemon hangs in the kernel, after the delay and the patience for a kill."""
+        plays(node, Script(quit_seconds=FOREVER, survives=True))
+        supervisor = node.supervisor()
+        async with running(supervisor):
+            begun = now()
+
+        assert (60.0 + KILL_PATIENCE_SECONDS, State.STOPPED) == (now() - begun, supervisor.state)
 
     async def test_before_the_first_start(self, node: Node) -> None:
         """A stop during the wait for the driver starts nothing."""
@@ -324,6 +346,67 @@ class TestRestart:
             await until(lambda: len(node.starts) == 2)
 
         assert 1.0 == pytest.approx(node.starts[1] - begun)
+
+    async def test_a_hard_request_right_after_a_graceful_one(self, node: Node) -> None:
+        """It counts, though nobody has obeyed the first one yet."""
+        plays(node, Script(quit_seconds=FOREVER), Script())
+        supervisor = node.supervisor()
+        async with running(supervisor):
+            begun = now()
+            await supervisor.restart("recycle", graceful=True)
+            await supervisor.restart("wedged", graceful=False)
+            await until(lambda: len(node.starts) == 2)
+
+        assert (1.0, 0) == (node.starts[1] - begun, node.children[0].quits)
+
+    async def test_one_that_survives_a_kill_ends_mpsd(self, node: Node) -> None:
+        """Nothing is started beside a daemon that hangs in the kernel, whatever else happens, and it is named."""
+        plays(node, Script(survives=True))
+        supervisor = node.supervisor()
+
+        async def restart() -> None:
+            await until(lambda: supervisor.state is State.RUNNING)
+            await supervisor.restart("no answer", graceful=False, cause=Cause.NO_ANSWER)
+            await asyncio.sleep(1.0)
+            node.driver.doubt(DriverProblem.SILENT, "no answer")
+
+        task = asyncio.create_task(restart())
+        error = await failed(supervisor)
+        await task
+
+        assert (SurvivesKill("the control daemon", 1000), State.FAILED) == (error, supervisor.state)
+        assert (1, True) == (
+            len(node.starts),
+            str(error).startswith("the control daemon with pid 1000 survives SIGKILL"),
+        )
+
+    async def test_another_wish_while_it_ends(self, node: Node) -> None:
+        """What wakes the loop while a daemon quits does not tell it to end twice."""
+        plays(node, Script(quit_seconds=30.0), Script())
+        supervisor = node.supervisor()
+        async with running(supervisor):
+            await supervisor.restart("recycle", graceful=True)
+            await asyncio.sleep(10.0)
+            node.driver.doubt(DriverProblem.SILENT, "no answer")
+            await until(lambda: len(node.starts) == 2)
+
+        assert 1 == node.children[0].quits
+
+    async def test_findings_wait_longer_each_time_and_end_nothing(self, node: Node) -> None:
+        """Checks that fail again and again restart it ever more rarely, and never spend the budget."""
+        plays(node, Script())
+        supervisor = node.supervisor(max_retries=2)
+        async with running(supervisor):
+            for number in range(1, 7):
+                await until(lambda: supervisor.state is State.RUNNING)
+                await supervisor.restart("busy", graceful=True, cause=Cause.ERROR_ANSWER)
+                await until(lambda: supervisor.state is State.RESTARTING and supervisor.pid is None)
+                told = supervisor.reason
+                await until(lambda count=number: len(node.starts) == count + 1)  # type: ignore[misc]
+
+        waits = [round(later - earlier) for earlier, later in zip(node.starts, node.starts[1:], strict=False)]
+        assert [5, 10, 20, 40, 60, 60] == waits
+        assert ("busy; started again after 60 s", 6) == (told, supervisor.restarts["error_answer"])
 
     async def test_is_never_charged_and_clears_what_was(self, node: Node) -> None:
         """Twice the budget of restarts and crashes in turn start the daemon each time, with the first wait."""
@@ -441,6 +524,21 @@ class TestTheDriver:
 
         assert (1, False, 1, 1) == seen
 
+    async def test_an_old_one_known_while_it_starts_ends_it(self, node: Node) -> None:
+        """What was told during a start is not told again, and counts all the same."""
+        node.driver.doubt(DriverProblem.FAILED, "NVML Init: UNKNOWN (999)")
+        node.start_seconds = 6.0
+        supervisor = node.supervisor()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(supervisor.run())
+            await asyncio.sleep(3.0)
+            node.driver.learn("580.95.05", 580)
+            await asyncio.sleep(60.0)
+            seen = (supervisor.state, node.last.quits, len(node.starts))
+            supervisor.stop()
+
+        assert (State.HELD, 1, 1) == seen
+
     async def test_a_half_upgrade_leaves_alone_what_runs(self, node: Node) -> None:
         """It holds back the next start only."""
         plays(node, Script(seconds=100.0))
@@ -473,6 +571,29 @@ class TestTheNode:
         assert (State.PARKED, "/b is not there") == seen
         assert node.starts[0] - begun <= 5.0
         assert 1 == len([line for line in log if line["event"] == "daemon_held_back"])
+
+    async def test_a_program_that_is_none_parks_it(self, node: Node) -> None:
+        """What the system does not take for a program is looked at again like one that is missing, without a charge."""
+        plays(node, *[Script(seconds=0.5, status=127)] * 4, Script())
+        supervisor = node.supervisor(max_retries=1)
+        async with running(supervisor):
+            await until(lambda: supervisor.state is State.PARKED)
+            told = supervisor.reason
+            await until(lambda: len(node.starts) == 5)
+
+        assert "the system cannot run it (status 127); the log says why" == told
+        assert (5.5, 0) == (node.starts[1] - node.starts[0], supervisor.restarts["crashed"])
+
+    @pytest.mark.parametrize("step", ["prepare_seconds", "start_seconds"])
+    async def test_a_step_that_hangs_ends_mpsd(self, node: Node, step: str) -> None:
+        """A dead mount keeps nobody from hearing why."""
+        plays(node)
+        setattr(node, step, FOREVER)
+        with pytest.raises((Overdue, ExceptionGroup)) as caught:
+            await node.supervisor().run()
+
+        assert STEP_SECONDS == now()
+        assert isinstance(caught.value, Overdue) or caught.group_contains(Overdue)
 
     async def test_what_cannot_be_set_up_is_raised(self, node: Node) -> None:
         """An unwritable directory is the caller's to tell."""

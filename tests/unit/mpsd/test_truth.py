@@ -26,7 +26,7 @@ def world() -> World:
 
 @pytest.fixture
 def truth(world: World) -> Truth:
-    return Truth(world, complaint=lambda: world.complaint, clock=lambda: world.now)
+    return Truth(world, complaint=lambda: world.complaint, max_age_seconds=10.0, clock=lambda: world.now)
 
 
 def good(at: float) -> Probe:
@@ -83,6 +83,17 @@ class TestReadiness:
         world.complaint = "driver starting, 3 s"
 
         assert ("driver starting, 3 s", True) == (reason(truth), truth.is_up)
+
+    @pytest.mark.parametrize(
+        ("age", "ready"), [pytest.param(10.0, True, id="fresh"), pytest.param(10.1, False, id="old")]
+    )
+    def test_a_good_check_has_an_age(self, truth: Truth, world: World, age: float, ready: bool) -> None:  # noqa: FBT001
+        """One that is too old proves nothing, and the reason tells its age."""
+        truth.note(good(100))
+        world.now += age
+
+        assert ready is truth.readiness().ready
+        assert ready or "was last seen well 10 s ago" in reason(truth)
 
     def test_the_daemon_comes_before_the_driver(self, truth: Truth, world: World) -> None:
         """What is wrong with the daemon itself is told first."""

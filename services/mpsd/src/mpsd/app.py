@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -23,7 +24,7 @@ from fractioning_core.service.backoff import RetryBudget, Schedule
 from fractioning_core.service.http import HealthServer
 from prometheus_client import CollectorRegistry
 
-from mpsd import status
+from mpsd import controlconfig, gate, status
 from mpsd.commands import CommandLine
 from mpsd.control import Control
 from mpsd.controlconfig import Choices
@@ -43,6 +44,8 @@ from mpsd.truth import Truth
 PROGRAM = "mpsd"
 STATUS = "status"
 BACKOFF_CAP_SECONDS = 60.0
+# What a check takes beyond its command's deadline, on a node under load.
+CHECK_SECONDS = 2.0
 
 
 def main() -> None:
@@ -79,7 +82,12 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         clock=loop.time,
     )
     # Not the loop's time, which uvloop counts in milliseconds: an answer takes three of them.
-    truth = Truth(supervisor, complaint=driver.complaint, clock=time.perf_counter)
+    truth = Truth(
+        supervisor,
+        complaint=_complaint(chosen, driver),
+        max_age_seconds=chosen.probe_interval_seconds + chosen.probe_timeout_seconds + CHECK_SECONDS,
+        clock=time.perf_counter,
+    )
     health = Health(
         supervisor,
         asked=control,
@@ -137,6 +145,11 @@ async def _serve_rpc(stack: AsyncExitStack, path: str, service: MpsService) -> N
         await stack.enter_async_context(mps_server(Path(path), service))
     except FractioningError as error:
         structlog.get_logger().error("rpc_not_served", error=str(error))
+
+
+def _complaint(chosen: Settings, driver: DriverState) -> Callable[[], str]:
+    gap = controlconfig.accounting_gap(config_path=chosen.mps_config_path, protocol=chosen.mps_control_port)
+    return lambda: gap or gate.refusal(driver) or driver.complaint()
 
 
 def _sample(metrics: Metrics, supervisor: Supervisor, truth: Truth, driver: DriverState) -> None:

@@ -2,7 +2,7 @@
 Asks the running control daemon, by its own command line client.
 
 The program is run directly: the image may have no shell. Each command has a deadline, its output is bounded, and a
-client that overruns either is killed with all it started.
+client that overruns either is killed with all of its session.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 import attrs
 from fractioning_core.errors import Unavailable, shown
@@ -57,6 +58,18 @@ class Refused(Unavailable):
 
 
 @attrs.frozen(auto_exc=False)
+class TooLong(Unavailable):
+    """
+    A command's answer has no end.
+    """
+
+    command: str
+
+    def __str__(self) -> str:
+        return f"the control daemon's client said more than {MAX_OUTPUT_BYTES} bytes to `{self.command}`"
+
+
+@attrs.frozen(auto_exc=False)
 class NotRun(Unavailable):
     """
     The client could not be run at all.
@@ -87,7 +100,7 @@ class Control:
         List the process ids of the attached clients; also the cheapest question that proves the daemon alive.
 
         Raises:
-            Unavailable: NoAnswer, Refused or NotRun.
+            Unavailable: NoAnswer, Refused, TooLong or NotRun.
         """
         return commands.parse_clients(await self._ask(*commands.LIST_CLIENTS, deadline_seconds=deadline_seconds))
 
@@ -96,12 +109,27 @@ class Control:
         Take a client off the GPU once what it has under way is done.
 
         Raises:
-            Unavailable: NoAnswer, Refused or NotRun.
+            Unavailable: NoAnswer, Refused, TooLong or NotRun.
         """
         await self._ask(*commands.terminate_client(pid), deadline_seconds=deadline_seconds)
 
     async def _ask(self, *words: str, deadline_seconds: float) -> str:
         told = " ".join(words)
+        try:
+            async with asyncio.timeout(deadline_seconds), self._client(*words) as process:
+                output = await _read(process, told)
+                status = await process.wait()
+        except TimeoutError as error:
+            raise NoAnswer(told, deadline_seconds) from error
+        if status != 0:
+            raise Refused(told, status, output.strip())
+        return output
+
+    @asynccontextmanager
+    async def _client(self, *words: str) -> AsyncIterator[Process]:
+        """
+        Run the client; nothing is left of it in the end, whatever comes.
+        """
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._line.command(*words),
@@ -112,27 +140,26 @@ class Control:
                 start_new_session=True,
             )
         except OSError as error:
-            raise NotRun(told, error.strerror or str(error)) from error
+            raise NotRun(" ".join(words), error.strerror or str(error)) from error
         try:
-            async with asyncio.timeout(deadline_seconds):
-                output = await _read(process)
-                status = await process.wait()
-        except TimeoutError as error:
-            raise NoAnswer(told, deadline_seconds) from error
-        finally:
-            await _end(process)
-        if status != 0:
-            raise Refused(told, status, output.strip())
-        return output
+            yield process
+        except BaseException:
+            await _kill(process)
+            raise
 
 
-async def _read(process: Process) -> str:
+async def _read(process: Process, command: str) -> str:
     """
-    Read what is said to its end, and keep it up to the bound.
+    Read what is said to its end.
+
+    Raises:
+        TooLong: it is more than the bound.
     """
     said = bytearray()
     async for chunk in _chunks(process):
-        said += chunk[: MAX_OUTPUT_BYTES - len(said)]
+        said += chunk
+        if len(said) > MAX_OUTPUT_BYTES:
+            raise TooLong(command)
     return said.decode(errors="replace")
 
 
@@ -143,17 +170,19 @@ async def _chunks(process: Process) -> AsyncIterator[bytes]:
         yield chunk
 
 
-async def _end(process: Process) -> None:
+async def _kill(process: Process) -> None:
     """
-    Leave nothing of a client behind, with whatever it started.
+    Kill a client and its session, of which some may hold its output open after its own end.
     """
-    if process.returncode is not None:
-        return
+    # Nobody has read to the end of the output, so that somebody of the session lives and its number is no other's.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(TimeoutError):
+    try:
         async with asyncio.timeout(END_SECONDS):
             # asyncio tells of the end only once the output was read to its own.
             async for _ in _chunks(process):
                 pass
             await process.wait()
+    except TimeoutError:
+        # One that left the session or hangs in the kernel keeps its end of the pipe, but not ours.
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  asyncio has no public way to

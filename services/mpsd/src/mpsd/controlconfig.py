@@ -56,6 +56,24 @@ By the first driver major that reads them. A branch with further sections is one
 """
 
 
+MIN_PROTOCOL = 3
+"""
+Of the control protocol: the first that knows memory accounting.
+"""
+
+
+def accounting_gap(*, config_path: str, protocol: str) -> str:
+    """
+    Say why memory accounting cannot be on, by settings that leave out what it needs; empty when none does.
+    """
+    if not config_path:
+        return "memory accounting is off: --mps-config-path (MPS_CONFIG_PATH) is empty"
+    if not protocol or int(protocol) < MIN_PROTOCOL:
+        value = protocol or "empty"
+        return f"memory accounting is off: --mps-control-port (MPS_CONTROL_PORT) is {value}, {MIN_PROTOCOL} is needed"
+    return ""
+
+
 def sections(major: int | None, choices: Choices) -> tuple[Section, ...]:
     """
     Choose the sections for a driver.

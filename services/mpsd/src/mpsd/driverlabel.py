@@ -4,7 +4,8 @@ Keeps the node's label at the driver's major version.
 The label is what the controller and fractiond's placement go by, so it is written when mpsd starts, whenever NVML
 reports another version, and every ten minutes in case somebody removed it. A failure is retried with back-off and
 never ends mpsd: memory accounting does not need the API server. While library and module differ nothing is written,
-since either half of an upgrade could be the wrong one to announce.
+since either half of an upgrade could be the wrong one to announce. Outside a cluster there is no node to label, and
+that is said once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import structlog
 from fractioning_core import names
 from fractioning_core.errors import FileUnavailable, FractioningError, InvalidInput, ProtocolViolation, Unavailable
 from fractioning_core.kube import errors as kube
-from fractioning_core.kube.incluster import ACCOUNT_DIR, Account
+from fractioning_core.kube.incluster import ACCOUNT_DIR, HOST_VARIABLE, Account
 from fractioning_core.kube.nodes import Nodes
 from fractioning_core.kube.transport import Transport
 from fractioning_core.service.backoff import Schedule
@@ -30,6 +31,7 @@ from mpsd.driverstate import DriverState, LabelProblem
 REFRESH_SECONDS = 600.0
 RETRIES = Schedule(first=1.0, cap=60.0)
 FIELD_MANAGER = "gpu-fractioning-mpsd"
+NO_CLUSTER = "not in a cluster: no label"
 
 _KINDS: Mapping[type[FractioningError], LabelProblem] = {
     kube.InvalidNodeName: LabelProblem.BAD_NODE_NAME,
@@ -57,9 +59,9 @@ class Labels(Protocol):
 
 
 @attrs.frozen
-class NoCluster:
+class NoWay:
     """
-    Stands in for the API server where the environment names none.
+    Stands in for an API server that the environment does not tell the way to.
     """
 
     error: kube.NotInCluster
@@ -77,13 +79,13 @@ class DriverLabel:
     The loop that writes the label.
 
     Args:
-        labels: Who writes it.
+        labels: Who writes it; None outside a cluster.
         node: The name of this node; empty when nobody told.
         state: What is known of the driver; learns what became of the label.
         retries: The waits after failures; `RETRIES` in a cluster.
     """
 
-    def __init__(self, labels: Labels, *, node: str, state: DriverState, retries: Schedule) -> None:
+    def __init__(self, labels: Labels | None, *, node: str, state: DriverState, retries: Schedule) -> None:
         self._labels = labels
         self._node = node
         self._state = state
@@ -92,15 +94,22 @@ class DriverLabel:
 
     async def run(self) -> None:
         """
-        Keep the label, for ever.
+        Keep the label, for ever; there is nothing to do outside a cluster.
         """
+        if self._labels is None:
+            self._state.nothing_to_label(NO_CLUSTER)
+            self._log.info("nothing_to_label", reason=NO_CLUSTER)
+        else:
+            await self._keep(self._labels)
+
+    async def _keep(self, labels: Labels) -> None:
         failures = 0
         while True:
             wanted = self._wanted()
             if wanted is None:
                 await self._state.changed()
                 continue
-            failures = 0 if await self._write(wanted) else failures + 1
+            failures = 0 if await self._write(labels, wanted) else failures + 1
             delay = self._retries.delay(failures - 1) if failures else REFRESH_SECONDS
             if await self._other_wanted(wanted, delay):
                 failures = 0
@@ -111,11 +120,11 @@ class DriverLabel:
         """
         return None if self._state.is_half_upgraded else self._state.driver.version
 
-    async def _write(self, version: str) -> bool:
+    async def _write(self, labels: Labels, version: str) -> bool:
         value = str(self._state.current())
         before = self._state.label
         try:
-            await self._labels.patch_label(self._node, names.DRIVER_LABEL, value)
+            await labels.patch_label(self._node, names.DRIVER_LABEL, value)
         except (Unavailable, InvalidInput, ProtocolViolation) as error:
             problem = classify(error)
             self._state.not_labelled(problem, _told(problem, error))
@@ -141,19 +150,24 @@ class DriverLabel:
 
 
 @asynccontextmanager
-async def labels_from(environ: Mapping[str, str], *, directory: Path = ACCOUNT_DIR) -> AsyncIterator[Labels]:
+async def labels_from(environ: Mapping[str, str], *, directory: Path = ACCOUNT_DIR) -> AsyncIterator[Labels | None]:
     """
-    Give who writes labels, as the pod's environment has it; outside a cluster every write is refused with the reason.
+    Give who writes labels, as the pod's environment has it; None outside a cluster. Where a cluster's environment is
+    malformed, every write is refused with the reason.
 
     Args:
         environ: The environment.
         directory: Where the ServiceAccount's files are mounted.
     """
+    if not environ.get(HOST_VARIABLE):
+        # As client-go tells: every container of every pod has it.
+        yield None
+        return
     async with AsyncExitStack() as stack:
         try:
             account = Account.from_environ(environ, directory=directory)
         except kube.NotInCluster as error:
-            labels: Labels = NoCluster(error)
+            labels: Labels = NoWay(error)
         else:
             api = await stack.enter_async_context(Transport.of_account(account, user_agent=FIELD_MANAGER))
             labels = Nodes(api, field_manager=FIELD_MANAGER)

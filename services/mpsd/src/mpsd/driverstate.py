@@ -50,7 +50,7 @@ class LabelProblem(Enum):
     Why the node's label is not what it should be.
     """
 
-    NOT_CONFIGURED = "not_in_a_cluster"
+    NOT_CONFIGURED = "not_configured"
     BAD_NODE_NAME = "bad_node_name"
     NO_SUCH_NODE = "no_such_node"
     UNAUTHORIZED = "unauthorized"
@@ -77,6 +77,8 @@ class DriverFacts:
         problem: What is wrong now; None while NVML answers.
         reason: The same for a person, one line.
         since: Loop time since which this problem lasts.
+        is_half_upgraded: Library and module differed, and no version was told since. Whatever NVML fails with then is
+            part of the same upgrade: to reload the module is to unload it first.
     """
 
     version: str | None = None
@@ -84,6 +86,7 @@ class DriverFacts:
     problem: DriverProblem | None = None
     reason: str = ""
     since: float = 0.0
+    is_half_upgraded: bool = False
 
 
 @attrs.frozen
@@ -95,8 +98,8 @@ class LabelFacts:
         value: The value last written; None while there never was one.
         version: The driver version it was written for.
         written_at: Loop time of that write.
-        problem: Why the last attempt failed; None after one that worked.
-        reason: The same for a person, one line.
+        problem: Why the last attempt failed; None after one that worked, and where there is nothing to label.
+        reason: Why there is no label, for a person, one line.
         since: Loop time since which attempts fail.
     """
 
@@ -135,9 +138,9 @@ class DriverState:
     @property
     def is_half_upgraded(self) -> bool:
         """
-        Whether library and module differ, so that MPS is held back and nothing is labelled.
+        Whether library and module differ, or did when last heard of, so that MPS is held back and nothing labelled.
         """
-        return self.driver.problem is DriverProblem.MISMATCH
+        return self.driver.is_half_upgraded
 
     async def changed(self) -> None:
         """
@@ -162,7 +165,9 @@ class DriverState:
         """
         known = self.driver
         since = known.since if known.problem is problem else self._clock() - lasting_seconds
-        self._update(driver=attrs.evolve(known, problem=problem, reason=reason[:REASON_LIMIT], since=since))
+        half = known.is_half_upgraded or problem is DriverProblem.MISMATCH
+        doubted = DriverFacts(known.version, known.major, problem, reason[:REASON_LIMIT], since, half)
+        self._update(driver=doubted)
 
     def labelled(self, value: str, version: str) -> None:
         """
@@ -178,6 +183,12 @@ class DriverState:
         since = known.since if known.problem is not None else self._clock()
         self._update(label=attrs.evolve(known, problem=problem, reason=reason[:REASON_LIMIT], since=since))
 
+    def nothing_to_label(self, reason: str) -> None:
+        """
+        Take that there is no node to label, which nobody has to mend.
+        """
+        self._update(label=LabelFacts(reason=reason))
+
     def driver_reason(self) -> str:
         """
         Say what is wrong with the driver, with the seconds it lasts where waiting may mend it; empty when nothing is.
@@ -192,7 +203,7 @@ class DriverState:
 
     def label_reason(self) -> str:
         """
-        Say why the label could not be written last time; empty when it was.
+        Say why there is no label, or none of this driver; empty when there is.
         """
         return self.label.reason
 

@@ -27,7 +27,7 @@ class Servers(Protocol):
 
 class Ending:
     """
-    Both ways.
+    Both ways; each tells whether the daemon has ended.
 
     Args:
         servers: The daemon's servers.
@@ -37,30 +37,48 @@ class Ending:
     def __init__(self, servers: Servers, *, stop_delay_seconds: float) -> None:
         self._servers = servers
         self._stop_delay_seconds = stop_delay_seconds
+        self._patience: asyncio.Timeout | None = None
         self._log = structlog.get_logger()
 
-    async def quit(self, child: Child) -> None:
+    async def quit(self, child: Child) -> bool:
         """
-        Ask it to end, and kill it when it takes too long.
+        Ask it to end, and kill it when it takes too long or cannot be asked.
         """
-        child.ask_quit()
-        if not await _ends_within(child, self._stop_delay_seconds):
+        if child.ask_quit():
+            if await self._ends_within(child, self._stop_delay_seconds):
+                return True
             self._log.warning("daemon_did_not_quit", pid=child.pid, after_seconds=self._stop_delay_seconds)
-            await self.kill(child)
+        return await self.kill(child)
 
-    async def kill(self, child: Child) -> None:
+    def harden(self) -> None:
+        """
+        Let whoever waits for a daemon to quit wait no longer.
+        """
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(asyncio.get_running_loop().time())
+
+    async def kill(self, child: Child) -> bool:
         """
         Kill it and its servers.
         """
         child.kill()
         await self._servers.kill_servers()
-        if not await _ends_within(child, KILL_PATIENCE_SECONDS):
-            self._log.error("daemon_survives_kill", pid=child.pid)
+        if await _ends_within(child, asyncio.timeout(KILL_PATIENCE_SECONDS)):
+            return True
+        self._log.error("daemon_survives_kill", pid=child.pid)
+        return False
+
+    async def _ends_within(self, child: Child, seconds: float) -> bool:
+        self._patience = asyncio.timeout(seconds)
+        try:
+            return await _ends_within(child, self._patience)
+        finally:
+            self._patience = None
 
 
-async def _ends_within(child: Child, seconds: float) -> bool:
+async def _ends_within(child: Child, patience: asyncio.Timeout) -> bool:
     try:
-        async with asyncio.timeout(seconds):
+        async with patience:
             await child.wait()
     except TimeoutError:
         return False

@@ -56,6 +56,7 @@ class Verdict:
 
 
 OPEN = Verdict()
+HALF_UPGRADED = "the driver's library and kernel module did not match, and NVML has told no version since"
 
 
 def is_unknown_yet(driver: DriverVersions) -> bool:
@@ -65,14 +66,21 @@ def is_unknown_yet(driver: DriverVersions) -> bool:
     return driver.driver.problem is DriverProblem.STARTING
 
 
+def refusal(driver: DriverVersions) -> str:
+    """
+    Say why even a running daemon is of no use; empty when it is of some.
+    """
+    verdict = judge(driver)
+    return verdict.reason if verdict.is_final else ""
+
+
 def judge(driver: DriverVersions) -> Verdict:
     """
     Decide by what is known now.
     """
     if driver.is_half_upgraded:
-        return Verdict(
-            driver.driver_reason() or "driver library and kernel module mismatch: reboot or reload the driver"
-        )
+        told = driver.driver_reason()
+        return Verdict(told if driver.driver.problem is DriverProblem.MISMATCH else f"{HALF_UPGRADED}: {told}")
     major = driver.current()
     if major is not None and major < MIN_DRIVER_MAJOR:
         return Verdict(

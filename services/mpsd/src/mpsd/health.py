@@ -1,15 +1,18 @@
 """
 Checks the running control daemon, and has it restarted after so many failures.
 
-The socket is looked at twice a second, since it is all that containers see; a command is asked at the set interval,
-and at every look while something is wrong. What a failure leads to depends on what failed: a daemon that does not
-answer is killed, one that does is told to quit, a changed configuration is written back, because the running daemon
-has the right one and a restart would cost every client its context.
+The socket is looked at twice a second, since it is all that containers see: it has to be the very one that was there
+first, when no other control daemon was near. A command is asked at the set interval, and more often only to see that a
+fault has gone. Failures are counted by what failed, since that decides what they lead to: a daemon that does not answer
+is killed, one that does is told to quit. A configuration that was once seen to be right is written back, because the
+running daemon has the right one and a restart would cost every client its context; one that never was, is not known to
+be what the daemon read.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,21 +20,22 @@ import attrs
 import structlog
 from fractioning_core.errors import Unavailable
 
-from mpsd.causes import Cause
+from mpsd.causes import Cause, NotRunning
 from mpsd.control import NoAnswer, NotRun
+from mpsd.controlsocket import Identity
 from mpsd.lifecycle import State
 from mpsd.metrics import Metrics
-from mpsd.supervisor import NotRunning
 from mpsd.truth import Probe, Problem, Truth
 
 GLANCE_SECONDS = 0.5
 # Until the first answer of a run, so that a start is seen at once.
 STARTING_GLANCE_SECONDS = 0.1
-# For the socket to appear; the daemon makes it before it touches a GPU.
-START_GRACE_SECONDS = 5.0
+# For the socket to appear: on a cold node the driver takes its time, and a restart would start that anew.
+START_GRACE_SECONDS = 60.0
 
 _CAUSES = {
     Problem.SOCKET_MISSING: Cause.SOCKET_MISSING,
+    Problem.CONFIG_CHANGED: Cause.CONFIG_CHANGED,
     Problem.NO_ANSWER: Cause.NO_ANSWER,
     Problem.ERROR_ANSWER: Cause.ERROR_ANSWER,
 }
@@ -66,8 +70,11 @@ class Asked(Protocol):
 class Disk(Protocol):
     """What lies on disk; `launcher` knows."""
 
-    def socket_exists(self) -> bool:
-        """Tell whether the control socket is there; blocks."""
+    def socket(self) -> Identity | None:
+        """Identify the control socket; None when there is none; blocks."""
+
+    def other_daemons(self) -> tuple[int, ...]:
+        """List the control daemons of the same directory that we did not start; blocks."""
 
     def config_difference(self) -> str:
         """Say how the configuration differs from what the daemon was started with; blocks."""
@@ -94,9 +101,17 @@ class _Run:
     """
 
     number: int
-    has_socket: bool = False
-    failures: int = 0
+    socket: Identity | None = None
+    has_right_config: bool = False
+    failures: Counter[Problem] = attrs.field(factory=Counter)
     next_question: float = 0.0
+
+    @property
+    def is_failing(self) -> bool:
+        """
+        Whether the last check failed.
+        """
+        return bool(self.failures)
 
 
 class Health:
@@ -155,17 +170,38 @@ class Health:
         """
         Look at the disk, and ask if it is time to; None when there is nothing new to say.
         """
-        there = await asyncio.to_thread(self._disk.socket_exists)
-        run.has_socket = run.has_socket or there
-        if not there:
-            is_starting = not run.has_socket and self._supervised.uptime_seconds < START_GRACE_SECONDS
-            return None if is_starting else self._found(Problem.SOCKET_MISSING, "the control socket is gone")
-        if self._clock() < run.next_question and not run.failures and not self._truth.is_settling:
+        missing = await self._look_for_socket(run)
+        if missing:
+            return self._found(Problem.SOCKET_MISSING, missing)
+        if run.socket is None or not self._is_time(run):
             return None
+        run.next_question = self._clock() + self._terms.interval_seconds
         difference = await asyncio.to_thread(self._disk.config_difference)
         if difference:
             return self._found(Problem.CONFIG_CHANGED, f"the configuration file {difference}")
+        run.has_right_config = True
         return await self._ask()
+
+    async def _look_for_socket(self, run: _Run) -> str:
+        """
+        Say what is wrong with the control socket; empty when nothing is, or it may still come.
+        """
+        found = await asyncio.to_thread(self._disk.socket)
+        if found is None:
+            is_starting = run.socket is None and self._supervised.uptime_seconds < START_GRACE_SECONDS
+            return "" if is_starting else "the control socket is gone"
+        if run.socket is None:
+            others = await asyncio.to_thread(self._disk.other_daemons)
+            if others:
+                return f"the control socket may be that of another control daemon, pid {others[0]}"
+            run.socket = found
+        return "" if found == run.socket else "the control socket is not the one that our daemon made"
+
+    def _is_time(self, run: _Run) -> bool:
+        if self._clock() >= run.next_question:
+            return True
+        # Good answers are asked for until they are enough; bad ones come at the interval, lest a moment be three.
+        return self._truth.is_settling and not run.is_failing
 
     async def _ask(self) -> Probe:
         started = self._clock()
@@ -186,25 +222,36 @@ class Health:
         if probe.latency_seconds is not None:
             self._metrics.command_seconds.observe(probe.latency_seconds)
         if probe.problem is None:
-            if run.failures:
-                self._log.info("daemon_sound_again", failures=run.failures)
-            run.failures, run.next_question = 0, self._clock() + self._terms.interval_seconds
+            if run.is_failing:
+                self._log.info("daemon_sound_again", failures=run.failures.total())
+            run.failures.clear()
             return
-        run.failures += 1
-        self._metrics.failures[probe.problem].inc()
-        if run.failures == 1:
-            self._log.warning("daemon_check_failed", problem=probe.problem.value, reason=probe.reason)
-        if run.failures % self._terms.failures == 0:
-            await self._remedy(probe.problem, probe.reason)
+        if probe.problem is Problem.SOCKET_MISSING:
+            # Costs no question, and one that is back is to be asked at once.
+            run.next_question = 0.0
+        await self._count(run, probe.problem, probe.reason)
 
-    async def _remedy(self, problem: Problem, reason: str) -> None:
-        try:
-            if problem is Problem.CONFIG_CHANGED:
-                await self._disk.restore_config()
-                self._log.warning("config_restored", reason=reason)
-            elif problem in _CAUSES:
+    async def _count(self, run: _Run, problem: Problem, reason: str) -> None:
+        run.failures[problem] += 1
+        self._metrics.failures[problem].inc()
+        if run.failures[problem] == 1:
+            self._log.warning("daemon_check_failed", problem=problem.value, reason=reason)
+        if run.failures[problem] % self._terms.failures == 0:
+            await self._remedy(run, problem, reason)
+
+    async def _remedy(self, run: _Run, problem: Problem, reason: str) -> None:
+        if problem is Problem.CONFIG_CHANGED and run.has_right_config:
+            await self._restore_config(reason)
+        elif problem in _CAUSES:
+            try:
                 await self._supervised.restart(reason, problem is not Problem.NO_ANSWER, _CAUSES[problem])
-        except NotRunning:
-            return
+            except NotRunning:
+                return
+
+    async def _restore_config(self, reason: str) -> None:
+        try:
+            await self._disk.restore_config()
         except Unavailable as error:
             self._log.error("config_not_restored", error=str(error))
+        else:
+            self._log.warning("config_restored", reason=reason)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -15,15 +15,18 @@ import attrs
 import structlog
 from fractioning_core.errors import FileUnavailable, InvalidInput, Unavailable, escaped
 
-from mpsd import configfile, controlconfig, strays
+from mpsd import configfile, controlconfig, controlsocket, steps, strays
 from mpsd.commands import CommandLine
 from mpsd.controlconfig import Choices
+from mpsd.controlsocket import Identity
 from mpsd.process import Daemon
+from mpsd.steps import Overdue
 from mpsd.strays import Neighbourhood
 
-SOCKET = "control"
 # Of the 107 characters a socket's path may have, 24 are the daemon's; beyond it dies with a message that says nothing.
 PIPE_DIR_LIMIT = 83
+# For /proc to be read twice; a wedged process can hold up whoever reads of it.
+KILL_SECONDS = 10.0
 
 
 class Child(Protocol):
@@ -36,14 +39,30 @@ class Child(Protocol):
     async def wait(self) -> int:
         """Wait for its end."""
 
-    def ask_quit(self) -> None:
-        """Ask it to end when its clients have."""
+    def ask_quit(self) -> bool:
+        """Ask it to end when its clients have; False when it cannot be asked."""
 
     def kill(self) -> None:
         """Kill it."""
 
     def close(self) -> None:
         """Let go of it."""
+
+
+class Launch(Protocol):
+    """What the supervisor needs of whoever starts daemons; `Launcher` does."""
+
+    async def prepare(self) -> None:
+        """Set the node up."""
+
+    def obstacle(self) -> str:
+        """Say why the program cannot be run; blocks."""
+
+    async def start(self) -> Child:
+        """Start the daemon."""
+
+    async def kill_servers(self) -> None:
+        """Kill the servers it started."""
 
 
 @attrs.frozen(auto_exc=False)
@@ -112,6 +131,7 @@ class Launcher:
         self._environ = plan.line.environment(environ)
         self._neighbourhood = neighbourhood
         self._major = major
+        self._session: int | None = None
         self.config_text: str | None = None
         """The configuration the last start was given; None where there is none."""
 
@@ -141,15 +161,18 @@ class Launcher:
         Start the daemon.
 
         Raises:
-            Unavailable: the configuration could not be written, or no process be made.
+            Unavailable: a stray does not end, the configuration could not be written, or no process be made.
         """
-        await strays.end_all(self._neighbourhood)
+        if await strays.end_all(self._neighbourhood) or self._session is None:
+            # Whoever still is at a server of the stray, or of an mpsd before us, is bound by nothing that we know of.
+            await self._kill(self._neighbourhood.orphans)
         self.config_text = await asyncio.to_thread(self._write)
         argv = self._plan.line.daemon(multiuser=self._plan.choices.sm_sharing, config_path=self._plan.config_path)
         try:
             daemon = await Daemon.start(argv, self._environ)
         except OSError as error:
             raise CannotStart(configfile.cause(error)) from error
+        self._session = daemon.pid
         structlog.get_logger().info("daemon_started", pid=daemon.pid, arguments=argv[1:])
         return daemon
 
@@ -171,25 +194,38 @@ class Launcher:
             return ""
         return configfile.difference(Path(self._plan.config_path), self.config_text)
 
-    def socket_exists(self) -> bool:
+    def socket(self) -> Identity | None:
         """
-        Tell whether the control socket is there. Blocks.
+        Identify the control socket; None when there is none. Blocks.
         """
-        return (Path(self._plan.line.pipe_dir) / SOCKET).is_socket()
+        return controlsocket.look(self._plan.line.pipe_dir)
+
+    def other_daemons(self) -> tuple[int, ...]:
+        """
+        List the control daemons of our pipe directory that are not of the last start. Blocks.
+        """
+        try:
+            return () if self._session is None else self._neighbourhood.others(self._session)
+        except OSError:
+            # The start before has listed /proc, and the next one says what is wrong with it.
+            return ()
 
     async def kill_servers(self) -> None:
         """
         Kill the MPS servers, which outlive their control daemon and keep the GPU's state.
         """
+        await self._kill(self._neighbourhood.servers)
+
+    async def _kill(self, servers: Callable[[], Collection[int]]) -> None:
         log = structlog.get_logger()
+        killing = asyncio.to_thread(strays.kill, servers)
         try:
-            found = await asyncio.to_thread(self._neighbourhood.servers)
-        except OSError as error:
-            log.error("servers_not_found", error=configfile.cause(error))  # noqa: TRY400  says enough
+            killed, refused = await steps.within(KILL_SECONDS, killing, doing="killing the MPS servers")
+        except (Overdue, OSError) as error:
+            log.error("servers_not_killed", error=str(error))  # noqa: TRY400  says enough
             return
-        refused = strays.kill(found)
-        if found:
-            log.warning("servers_killed", pids=found, refused=refused)
+        if killed or refused:
+            log.warning("servers_killed", pids=killed, refused=refused)
 
     def _write(self) -> str | None:
         text = None
@@ -199,22 +235,8 @@ class Launcher:
             # A disk may take long to say that a write is safe, and most starts write what is there already.
             if configfile.difference(path, text):
                 configfile.write(path, text)
-        remove_socket(self._plan.line.pipe_dir)
+        controlsocket.remove(self._plan.line.pipe_dir)
         return text
-
-
-def remove_socket(pipe_dir: str) -> None:
-    """
-    Remove the socket of a daemon that is gone, since its existence is what containers go by.
-
-    Raises:
-        FileUnavailable: the file system refuses.
-    """
-    path = Path(pipe_dir) / SOCKET
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise FileUnavailable("remove", str(path), configfile.cause(error)) from error
 
 
 def _prepare(plan: Plan) -> None:
@@ -228,4 +250,4 @@ def _prepare(plan: Plan) -> None:
             tempfile.TemporaryFile(dir=directory).close()
         except OSError as error:
             raise FileUnavailable("write to", directory, configfile.cause(error)) from error
-    remove_socket(pipe_dir)
+    controlsocket.remove(pipe_dir)

@@ -61,7 +61,10 @@ TABLE: dict[tuple[State, Event], State] = {
     (State.RUNNING, Event.CRASHED): State.BACKING_OFF,
     (State.RUNNING, Event.RESTART_ASKED): State.RESTARTING,
     (State.RUNNING, Event.STOP_ASKED): State.STOPPING,
+    # The system took the file for no program, which shows only when it is to run.
+    (State.RUNNING, Event.PROGRAM_MISSING): State.PARKED,
     (State.RESTARTING, Event.ENDED): State.RESTARTING,
+    (State.RESTARTING, Event.GAVE_UP): State.FAILED,
     (State.STOPPING, Event.ENDED): State.STOPPED,
     (State.BACKING_OFF, Event.GAVE_UP): State.FAILED,
 }

@@ -74,14 +74,19 @@ class Daemon:
         """
         return await self._process.wait()
 
-    def ask_quit(self) -> None:
+    def ask_quit(self) -> bool:
         """
         Type `quit`, which a daemon that reads its input obeys once its clients have gone.
+
+        Returns: whether there was anybody to read it.
         """
-        if self._stdin is not None:
-            # Gone already, or it never reads and the pipe is full: whoever asked has a deadline.
-            with contextlib.suppress(BrokenPipeError, BlockingIOError):
-                os.write(self._stdin, QUIT)
+        if self._stdin is None:
+            return False
+        try:
+            os.write(self._stdin, QUIT)
+        except BrokenPipeError:
+            return False
+        return True
 
     def kill(self) -> None:
         """

@@ -79,6 +79,16 @@ def identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def is_of_session(pid: int, leader: int) -> bool:
+    """
+    Tell whether a process is of the session that another one leads; one that is gone is of none.
+    """
+    try:
+        return os.getsid(pid) == leader
+    except OSError:
+        return False
+
+
 def _pids(proc_root: Path) -> Iterator[int]:
     with os.scandir(proc_root) as entries:
         for entry in entries:

@@ -23,13 +23,12 @@ from fractioning_core.rpc.mpsvalues import (
 )
 from fractioning_core.service.http import Readiness
 
-from mpsd.control import NoAnswer
+from mpsd.causes import NotRunning
+from mpsd.control import TIMEOUT_SECONDS, NoAnswer
 from mpsd.driverstate import DriverFacts, LabelFacts
 from mpsd.lifecycle import State
-from mpsd.supervisor import NotRunning
 from mpsd.truth import Probe
 
-LIST_SECONDS = 10.0
 DEFAULT_REASON = "asked for over mps.v1"
 
 
@@ -165,7 +164,7 @@ class MpsService:
         if supervised.state is not State.RUNNING:
             raise DaemonUnavailable(str(NotRunning(supervised.state, supervised.reason)))
         try:
-            return await self._commands.list_clients(LIST_SECONDS)
+            return await self._commands.list_clients(TIMEOUT_SECONDS)
         except Unavailable as error:
             raise DaemonUnavailable(str(error)) from error
 

@@ -118,7 +118,7 @@ class Settings:
         default=5.0,
         minimum=0.001,
         group=SUPERVISION,
-        help="first wait before starting a crashed daemon again; doubles up to a minute",
+        help="first wait before starting a daemon again that crashed or failed its checks; doubles up to a minute",
     )
     """Also how often a program that is not there yet is looked for."""
 
@@ -159,7 +159,7 @@ class Settings:
         minimum=0.1,
         maximum=60.0,
         group=SUPERVISION,
-        help="how often the control daemon is asked a command while it answers",
+        help="how often the control daemon is asked a command",
     )
     """Interval and timeout together bound how old a wrong `ready` can be."""
 

@@ -67,6 +67,8 @@ def _driver(driver: DriverStatus) -> str:
 
 
 def _label(label: LabelStatus) -> str:
+    if label.reason and not label.problem:
+        return label.reason
     text = label.value or "not written"
     if label.age_seconds is not None:
         text += f", written {duration(label.age_seconds)} ago"

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import attrs
@@ -22,6 +22,7 @@ from fractioning_core import names
 from fractioning_core.errors import FileUnavailable
 
 from mpsd import proctable
+from mpsd.causes import SurvivesKill
 
 CONTROL_PROGRAM = "nvidia-cuda-mps-control"
 SERVER_PROGRAM = "nvidia-cuda-mps-server"
@@ -62,6 +63,19 @@ class Neighbourhood:
         found = proctable.running(self.proc_root, SERVER_PROGRAM)
         return tuple(pid for pid in found if not self._is_elsewhere(pid))
 
+    def orphans(self) -> tuple[int, ...]:
+        """
+        List the MPS servers that visibly belong to our pipe directory; to be asked while no daemon of it runs.
+        """
+        found = proctable.running(self.proc_root, SERVER_PROGRAM)
+        return tuple(pid for pid in found if self._is_here(pid))
+
+    def others(self, leader: int) -> tuple[int, ...]:
+        """
+        List the control daemons of our pipe directory but those of one session.
+        """
+        return tuple(pid for pid in self.strays() if not proctable.is_of_session(pid, leader))
+
     def _is_daemon(self, pid: int) -> bool:
         return not _DAEMON_FLAGS.isdisjoint(proctable.arguments_of(self.proc_root, pid)[1:])
 
@@ -86,6 +100,7 @@ async def end_all(neighbourhood: Neighbourhood, *, grace_seconds: float = GRACE_
 
     Raises:
         FileUnavailable: /proc cannot be listed.
+        SurvivesKill: one hangs in the kernel, so that no daemon can be started beside it.
     """
     try:
         found = await asyncio.to_thread(neighbourhood.strays)
@@ -112,27 +127,46 @@ async def _end(neighbourhood: Neighbourhood, pid: int, grace_seconds: float) -> 
             _signal(handle, number)
             if await _has_ended(handle, grace_seconds):
                 return True
-        structlog.get_logger().error("stray_daemon_survives", pid=pid, pipe_dir=neighbourhood.pipe_dir)
-        return False
+        raise SurvivesKill(f"a control daemon on {neighbourhood.pipe_dir} that is not ours,", pid)
     finally:
         os.close(handle)
 
 
-def kill(pids: Collection[int]) -> tuple[int, ...]:
+def kill(pids: Callable[[], Collection[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
-    Kill processes; one that is gone or refuses does not keep the others from it.
+    Kill processes; one that is gone or refuses does not keep the others from it. Blocks.
 
-    Returns: those that could not be killed.
+    Args:
+        pids: Lists them, and is asked again once each is held on to, since an id may have passed to another meanwhile.
+
+    Returns: those that were killed, and those that could not be.
+
+    Raises:
+        OSError: they cannot be listed.
     """
-    refused = []
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        except OSError:
-            refused.append(pid)
-    return tuple(refused)
+    with contextlib.ExitStack() as stack:
+        held = {pid: handle for pid in pids() if (handle := _held(stack, pid)) is not None}
+        still = [pid for pid in pids() if pid in held] if held else []
+        refused = tuple(pid for pid in still if not _is_killed(held[pid]))
+    return tuple(pid for pid in still if pid not in refused), refused
+
+
+def _held(stack: contextlib.ExitStack, pid: int) -> int | None:
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        # Gone; or a kernel's limit, and then the next hard end tries again.
+        return None
+    stack.callback(os.close, handle)
+    return handle
+
+
+def _is_killed(handle: int) -> bool:
+    try:
+        _signal(handle, signal.SIGKILL)
+    except OSError:
+        return False
+    return True
 
 
 def _signal(handle: int, number: signal.Signals) -> None:

@@ -1,9 +1,9 @@
 """
 Keeps one control daemon running: starts it, waits, and starts it again.
 
-An end that nobody asked for is a crash, whatever its status: it is charged to the retry budget and waited after. A
-restart that was asked for is not charged, and clears what was. The driver or a missing program keep it from starting
-without any charge; it is then looked at again, never in a loop of crashes.
+An end that nobody asked for is a crash, whatever its status; what is charged and waited for after which end, `waits`
+knows. The driver or a missing program keep it from starting without any charge; it is then looked at again, never in a
+loop of crashes. A daemon that survives SIGKILL ends mpsd, since no other could run beside it.
 """
 
 from __future__ import annotations
@@ -11,52 +11,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import attrs
 import structlog
 from fractioning_core.errors import Unavailable
 from fractioning_core.service.backoff import RetryBudget
 
-from mpsd import gate, lifecycle
-from mpsd.causes import Cause, DaemonFailed, Request
+from mpsd import gate, lifecycle, steps
+from mpsd.causes import Cause, DaemonFailed, NotRunning, Request, SurvivesKill
+from mpsd.deathsig import EXIT_NOT_RUNNABLE
 from mpsd.ending import Ending
 from mpsd.gate import DriverVersions
-from mpsd.launcher import Child
+from mpsd.launcher import Child, Launch
 from mpsd.lifecycle import Event, State
+from mpsd.waits import Waits
 
-# Before a daemon that was told to end comes back: the driver lets go of its sockets and servers meanwhile.
-PAUSE_SECONDS = 1.0
-
-
-class Launch(Protocol):
-    """The part that starts the daemon; `launcher` has it."""
-
-    async def prepare(self) -> None:
-        """Set the node up."""
-
-    def obstacle(self) -> str:
-        """Say why the program cannot be run; blocks."""
-
-    async def start(self) -> Child:
-        """Start the daemon."""
-
-    async def kill_servers(self) -> None:
-        """Kill the servers it started."""
-
-
-@attrs.frozen(auto_exc=False)
-class NotRunning(Unavailable):
-    """
-    There is no control daemon to restart.
-    """
-
-    state: State
-    reason: str
-
-    def __str__(self) -> str:
-        why = f": {self.reason}" if self.reason else ""
-        return f"no control daemon runs ({self.state.value}){why}"
+# For a step that reads /proc and a few files, and may have to end a stray daemon or two, at 6 s each.
+STEP_SECONDS = 30.0
 
 
 class Supervisor:
@@ -82,7 +53,9 @@ class Supervisor:
     ) -> None:
         self._launch = launch
         self._driver = driver
-        self._budget = budget
+        self._waits = Waits.of(budget)
+        # How often to look again at what keeps the daemon from starting.
+        self._schedule = budget.schedule
         self._ending = Ending(launch, stop_delay_seconds=stop_delay_seconds)
         self._clock = clock
         self._log = structlog.get_logger()
@@ -147,15 +120,16 @@ class Supervisor:
         Raises:
             NotRunning: there is none to replace; nothing is left behind.
         """
-        child = self._child
-        if child is None or self._state not in {State.RUNNING, State.RESTARTING}:
+        if self._child is None or self._state not in {State.RUNNING, State.RESTARTING}:
             raise NotRunning(self._state, self._reason)
         if self._request is None:
             self._request = Request(reason, graceful, cause)
             self._wake.set()
         elif self._request.is_graceful and not graceful:
             self._log.warning("restart_hardened", reason=reason)
-            await self._ending.kill(child)
+            # Obeyed as it stands if nobody has yet, else by whoever waits for the daemon to quit.
+            self._request = attrs.evolve(self._request, is_graceful=False)
+            self._ending.harden()
 
     def stop(self) -> None:
         """
@@ -173,7 +147,7 @@ class Supervisor:
             FractioningError: the node could not be set up.
         """
         try:
-            await self._launch.prepare()
+            await steps.within(STEP_SECONDS, self._launch.prepare(), doing="setting up the directories")
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch_driver(), name="driver-gate")
                 await self._get_to_know_driver()
@@ -185,6 +159,7 @@ class Supervisor:
                 # Only on an error elsewhere: nobody waits for clients then.
                 self._child.kill()
                 self._drop_child()
+                await self._launch.kill_servers()
         if self._state is not State.STOPPED:
             self._move(Event.STOP_ASKED)
 
@@ -209,30 +184,35 @@ class Supervisor:
         verdict = gate.judge(self._driver)
         if verdict.reason:
             self._move(Event.DRIVER_REFUSED, verdict.reason)
-            return self._budget.schedule.cap
-        obstacle = await asyncio.to_thread(self._launch.obstacle)
+            return self._schedule.cap
+        looking = asyncio.to_thread(self._launch.obstacle)
+        obstacle = await steps.within(STEP_SECONDS, looking, doing="looking for the program")
         if obstacle:
             self._move(Event.PROGRAM_MISSING, obstacle)
-            return self._budget.schedule.first
+            return self._schedule.first
         child = await self._start()
         status = await self._serve(child)
-        return self._after_run(status)
+        return self._after_survival(child) if status is None else self._after_run(status)
 
     async def _start(self) -> Child:
         self._move(Event.START)
         try:
-            child = await self._launch.start()
+            child = await steps.within(STEP_SECONDS, self._launch.start(), doing="starting the control daemon")
         except Unavailable as error:
             self._move(Event.GAVE_UP, str(error))
             raise
         self._child, self._started_at, self._request = child, self._clock(), None
         self._runs += 1
         self._move(Event.STARTED)
+        # The driver may have become known while it was being started.
+        self._judge_driver()
         return child
 
-    async def _serve(self, child: Child) -> int:
+    async def _serve(self, child: Child) -> int | None:
         """
         Wait until the daemon ends, by itself or because somebody wants it to.
+
+        Returns: its status; None for one that survives being killed.
         """
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(child.wait(), name="daemon-exit")
@@ -240,22 +220,37 @@ class Supervisor:
             while not waiting.done():
                 await self._wake.wait()
                 self._wake.clear()
-                if not waiting.done():
-                    await self._obey(child)
+                # In any other state it was told before, and has just ended.
+                if not waiting.done() and self._state is State.RUNNING and not await self._obey(child):
+                    waiting.cancel()
+                    return None
         return waiting.result()
 
-    async def _obey(self, child: Child) -> None:
+    async def _obey(self, child: Child) -> bool:
         """
         End the daemon if that is what somebody wants.
+
+        Returns: False when it survives that.
         """
         request = self._request
         if self._is_stopping:
             self._move(Event.STOP_ASKED, "told to stop")
-            await self._ending.quit(child)
-        elif request is not None:
+            return await self._ending.quit(child)
+        if request is not None:
             self._move(Event.RESTART_ASKED, request.reason)
             self._log.warning("restart_requested", reason=request.reason, graceful=request.is_graceful)
-            await (self._ending.quit(child) if request.is_graceful else self._ending.kill(child))
+            return await (self._ending.quit(child) if request.is_graceful else self._ending.kill(child))
+        return True
+
+    def _after_survival(self, child: Child) -> float:
+        if self._is_stopping:
+            # Nothing is left to be done for it, and whoever told us to stop waits.
+            self._drop_child()
+            self._move(Event.ENDED)
+            return 0.0
+        error = SurvivesKill("the control daemon", child.pid)
+        self._move(Event.GAVE_UP, str(error))
+        raise error
 
     def _after_run(self, status: int) -> float:
         uptime, request = self.uptime_seconds, self._request
@@ -267,18 +262,21 @@ class Supervisor:
             return 0.0
         if request is not None and self._state is State.RESTARTING:
             self._restarts[request.cause] += 1
-            self._budget = attrs.evolve(self._budget)
-            self._move(Event.ENDED, request.reason)
-            return PAUSE_SECONDS
+            delay = self._waits.after_restart(request.cause, uptime)
+            self._move(Event.ENDED, f"{request.reason}; started again after {delay:g} s")
+            return delay
+        if status == EXIT_NOT_RUNNABLE:
+            self._move(Event.PROGRAM_MISSING, "the system cannot run it (status 127); the log says why")
+            return self._schedule.first
         return self._after_crash(status, uptime)
 
     def _after_crash(self, status: int, uptime: float) -> float:
         told = f"{_described(status)} after {uptime:.1f} s"
         self._move(Event.CRASHED, told)
         self._restarts[Cause.CRASHED] += 1
-        delay = self._budget.after_run(uptime)
+        delay = self._waits.after_crash(uptime)
         if delay is None:
-            failure = DaemonFailed(self._budget.attempts, told)
+            failure = DaemonFailed(self._waits.crashes.attempts, told)
             self._move(Event.GAVE_UP, str(failure))
             raise failure
         self._log.error("daemon_crashed", status=status, uptime_seconds=round(uptime, 3), restart_in=delay)
@@ -290,10 +288,13 @@ class Supervisor:
         """
         while True:
             await self._driver.changed()
-            verdict = gate.judge(self._driver)
-            if self._state is State.RUNNING and verdict.is_final and self._request is None:
-                self._request = Request(verdict.reason, is_graceful=True, cause=Cause.DRIVER)
-            self._wake.set()
+            self._judge_driver()
+
+    def _judge_driver(self) -> None:
+        verdict = gate.judge(self._driver)
+        if self._state is State.RUNNING and verdict.is_final and self._request is None:
+            self._request = Request(verdict.reason, is_graceful=True, cause=Cause.DRIVER)
+        self._wake.set()
 
     async def _rest(self, seconds: float) -> None:
         """

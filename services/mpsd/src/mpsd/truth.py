@@ -1,9 +1,10 @@
 """
 What mpsd says about itself: the last check of the control daemon, and whether the node is ready, with the reason.
 
-Ready means that a daemon we started answered a command in time, that its socket is there, that its configuration is
-the one on disk, and that neither driver nor label is complained of. Whoever was not ready for a fault is ready again
-only once checks have gone well for a moment: a socket that somebody keeps removing is there now and then, too.
+Ready means that a daemon we started answered a command in time and not long ago, that its socket is there, that its
+configuration is the one on disk, and that neither driver, label nor settings are complained of. Whoever was not ready
+for a fault is ready again only once checks have gone well for a moment: a socket that somebody keeps removing is there
+now and then, too.
 """
 
 from __future__ import annotations
@@ -71,13 +72,22 @@ class Truth:
 
     Args:
         supervised: The supervisor.
-        complaint: Says what is wrong with driver or label; empty when nothing is.
+        complaint: Says what is wrong with driver, label or settings; empty when nothing is.
+        max_age_seconds: How old a check may be that still counts.
         clock: The loop's time.
     """
 
-    def __init__(self, supervised: Supervised, *, complaint: Callable[[], str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        supervised: Supervised,
+        *,
+        complaint: Callable[[], str],
+        max_age_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
         self._supervised = supervised
         self._complaint = complaint
+        self._max_age_seconds = max_age_seconds
         self._clock = clock
         self._sound_since: float | None = None
         self._is_shaken = False
@@ -129,8 +139,11 @@ class Truth:
         probe = self.last_probe
         if probe is None:
             return "control daemon starting: it has not answered yet"
+        age = self._clock() - probe.at
         if probe.problem is not None:
-            return f"{probe.reason} (seen {self._clock() - probe.at:.0f} s ago)"
+            return f"{probe.reason} (seen {age:.0f} s ago)"
+        if age > self._max_age_seconds:
+            return f"the control daemon was last seen well {age:.0f} s ago: the checks hang, as on a dead mount"
         if self._is_shaken:
             return f"control daemon answers again, ready once it has for {SETTLE_SECONDS:g} s"
         return ""

@@ -49,7 +49,11 @@ class TestAsk:
 
     @pytest.mark.parametrize(
         ("text", "reason"),
-        [pytest.param("ok", "is not JSON", id="text"), pytest.param("[]", "is not an object", id="a list")],
+        [
+            pytest.param("ok", "is not JSON", id="text"),
+            pytest.param("[" * 100_000, "is not JSON", id="no end of lists"),
+            pytest.param("[]", "is not an object", id="a list"),
+        ],
     )
     async def test_bad_answer(self, api: Transport, server: FakeApiServer, text: str, reason: str) -> None:
         """

@@ -96,6 +96,14 @@ class TestRetryBudget:
 
         assert ([5.0] * 5, 0) == (delays, budget.attempts)
 
+    def test_forgiveness(self) -> None:
+        """What is forgiven counts as never having been, and waits begin anew."""
+        budget = a_budget(max_retries=2)
+        first = budget.after_run(1.0)
+        budget.forgive()
+
+        assert (5.0, 5.0, None) == (first, budget.after_run(1.0), budget.after_run(1.0))
+
     def test_stable_run_between_short_ones(self) -> None:
         """A stable run resets both the count and the delay; its own wait is the first step of the new row."""
         budget = a_budget(max_retries=3)

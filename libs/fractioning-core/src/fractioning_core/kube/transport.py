@@ -164,7 +164,7 @@ def _mapped(request: Request, error: Any) -> FractioningError:  # noqa: ANN401 -
 def _decoded(request: Request, data: bytes) -> Mapping[str, Any]:
     try:
         answer = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadAnswer(str(request), "is not JSON") from error
     if not isinstance(answer, dict):
         raise BadAnswer(str(request), "is not an object")

@@ -126,6 +126,10 @@ class Library:
         except pynvml.NVMLError as error:
             code = int(error.value)
             raise returned(code, name=_NAMES.get(code, "UNNAMED"), function=function) from error
+        except (UnicodeDecodeError, OSError) as error:
+            # pynvml decodes texts and loads the library without a word about either going wrong.
+            code = pynvml.NVML_ERROR_UNKNOWN
+            raise returned(code, name=_NAMES[code], function=function) from error
 
 
 def _unload() -> None:
@@ -135,4 +139,6 @@ def _unload() -> None:
     library, pynvml.nvmlLib = pynvml.nvmlLib, None
     pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001  its pointers lead into the library
     if library is not None:
-        _ctypes.dlclose(library._handle)  # noqa: SLF001  ctypes has no public way to close
+        # One that does not let go stays loaded, and the next reading tells of the same mismatch.
+        with suppress(OSError):
+            _ctypes.dlclose(library._handle)  # noqa: SLF001  ctypes has no public way to close

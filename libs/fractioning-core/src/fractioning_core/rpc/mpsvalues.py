@@ -101,8 +101,8 @@ class LabelStatus:
     Args:
         value: What was written last; empty before.
         age_seconds: Since that write; None before.
-        problem: One word; empty after an attempt that worked.
-        reason: The same for a person.
+        problem: One word; empty after an attempt that worked, and where there is no node to label.
+        reason: Why there is no label, for a person.
     """
 
     value: str = ""

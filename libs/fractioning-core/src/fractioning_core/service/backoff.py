@@ -86,3 +86,9 @@ class RetryBudget:
             return None
         self._step += 1
         return self.schedule.delay(self._step - 1)
+
+    def forgive(self) -> None:
+        """
+        Hold nothing against the next run, as after a stable one, and begin with the first wait.
+        """
+        self.attempts = self._step = 0

@@ -130,9 +130,12 @@ class Label(betterproto.Message):
     """Time since that write; not set before."""
 
     problem: str = betterproto.string_field(3)
-    """One word; empty after an attempt that worked."""
+    """
+    One word; empty after an attempt that worked, and where there is no node to label.
+    """
 
     reason: str = betterproto.string_field(4)
+    """Why there is no label, one line."""
 
 
 @dataclass(eq=False, repr=False)
