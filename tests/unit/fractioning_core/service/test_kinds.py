@@ -114,9 +114,9 @@ class TestShow:
 
         assert value == kind.parse(kind.show(value))
 
-    @given(st.integers(0, 10**15).map(lambda microseconds: microseconds / 10**6))
+    @given(st.integers(0, 10**12).map(lambda microseconds: microseconds / 10**6))
     def test_duration(self, value: float) -> None:
-        """A duration of whole microseconds, up to thirty years, is shown as the text that gives it."""
+        """A duration of whole microseconds is shown as the text that gives it, up to where a float has no nanoseconds."""
         kind = kinds.duration(None, None)
 
         assert value == kind.parse(kind.show(value))
