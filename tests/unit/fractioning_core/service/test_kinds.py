@@ -116,7 +116,7 @@ class TestShow:
 
     @given(st.integers(0, 10**12).map(lambda microseconds: microseconds / 10**6))
     def test_duration(self, value: float) -> None:
-        """A duration of whole microseconds is shown as the text that gives it, up to where a float has no nanoseconds."""
+        """A duration of whole microseconds is shown as the text that gives it, while a float still has nanoseconds."""
         kind = kinds.duration(None, None)
 
         assert value == kind.parse(kind.show(value))
