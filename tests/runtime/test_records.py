@@ -100,6 +100,8 @@ async def test_a_writer_that_died(containerd: Containerd, cri: Cri, tmp_path: Pa
             timeout_seconds=10,
         )
 
+        assert fractiond.records().keys() == {kept}
+
 
 async def test_the_last_one_gone_while_nobody_looked(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
     """A runtime that lists no container at all is believed only when CRI says the same; then stale records go."""

@@ -7,7 +7,7 @@ from fractioning_core.service.backoff import RetryBudget, Schedule
 from mpsd.causes import Cause
 from mpsd.waits import PAUSE_SECONDS, Waits
 
-FINDINGS = [Cause.NO_ANSWER, Cause.ERROR_ANSWER, Cause.SOCKET_MISSING, Cause.CONFIG_CHANGED]
+FINDINGS = [Cause.NO_ANSWER, Cause.ERROR_ANSWER, Cause.CONFIG_CHANGED]
 
 
 @pytest.fixture
@@ -18,10 +18,14 @@ def waits() -> Waits:
 class TestAfterRestart:
     def test_findings_double_and_never_end(self, waits: Waits) -> None:
         """Whatever checks find is waited after longer each time, up to a minute, and is charged to no budget."""
-        delays = [waits.after_restart(FINDINGS[n % 4], 10.0) for n in range(7)]
+        delays = [waits.after_restart(FINDINGS[n % 3], 10.0) for n in range(7)]
 
         assert [5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0] == delays
         assert 5.0 == waits.after_crash(1.0)
+
+    def test_a_socket_that_vanishes_again_and_again_is_waited_for_alike(self, waits: Waits) -> None:
+        """Whoever removes it stops some time, and then the next daemon is to be there within seconds."""
+        assert [5.0] * 5 == [waits.after_restart(Cause.SOCKET_MISSING, 1.0) for _ in range(5)]
 
     def test_a_stable_run_begins_anew(self, waits: Waits) -> None:
         """A daemon that did well for long is given the first wait."""

@@ -52,6 +52,9 @@ class Waits:
         if cause is Cause.REQUESTED:
             self.crashes.forgive()
             self.findings.forgive()
+        if cause is Cause.SOCKET_MISSING:
+            # Only a new daemon makes a socket, and newcomers want one as soon as nobody removes it any more.
+            return max(PAUSE_SECONDS, self.findings.schedule.delay(0))
         if cause.is_a_finding:
             return max(PAUSE_SECONDS, self.findings.after_run(uptime_seconds) or PAUSE_SECONDS)
         return PAUSE_SECONDS
