@@ -117,8 +117,7 @@ class Reading:
     problems: tuple[InvalidAnnotation, ...] = ()
 
 
-NOT_FRACTIONAL = Reading(fraction=None)
-"""The one reading of every container without memory annotations."""
+_NOT_FRACTIONAL = Reading(fraction=None)
 
 
 def keys(container: str, grammar: Grammar) -> Keys:
@@ -166,7 +165,7 @@ def read(annotations: Mapping[str, str], container: str, grammar: Grammar) -> Re
     """
     own = _keys(grammar.prefix, container)
     if own.request not in annotations and own.limit not in annotations:
-        return NOT_FRACTIONAL
+        return _NOT_FRACTIONAL
     problems: list[InvalidAnnotation] = []
     bounds = _bounds(annotations, own, problems)
     mode = _mode(annotations, own.mode, grammar, problems)

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import nri_aio
 import structlog
-from fractioning_core.errors import Unavailable
 from fractioning_core.injection import Options
 from fractioning_core.mapdir import MapDir
 from fractioning_core.podannotations import Grammar
 from fractioning_core.service import runner, settings
 from fractioning_core.service.backoff import RetryBudget, Schedule
-from fractioning_core.service.http import HealthServer
+from fractioning_core.service.http import HealthServer, serve_if_possible
 from nri_aio import cri
 from prometheus_client import CollectorRegistry
 
@@ -89,7 +88,8 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         link = RuntimeLink(dial, watch=watch, turn=turn, budget=_budget(chosen), state=state, metrics=metrics)
         metrics.record_queue_depth.set_function(lambda: records.depth)
         metrics.pending_stops.set_function(lambda: enforcer.pending)
-        await _serve_http(stack, chosen.readiness_port, state, registry)
+        server = HealthServer(chosen.readiness_port, readiness=state.readiness, registry=registry)
+        await serve_if_possible(stack, server)
         await node.start()
         async with asyncio.TaskGroup() as group:
             connected = group.create_task(link.run(), name="link")
@@ -113,14 +113,6 @@ async def _dial(plugin: FractionPlugin, chosen: Settings) -> AsyncIterator[nri_a
     )
     async with connection:
         yield connection
-
-
-async def _serve_http(stack: AsyncExitStack, port: int, state: ConnectionState, registry: CollectorRegistry) -> None:
-    """Serve health and metrics; without them we still fence, and the probe that fails tells of it."""
-    try:
-        await stack.enter_async_context(HealthServer(port, readiness=state.readiness, registry=registry))
-    except Unavailable as error:
-        structlog.get_logger().error("http_not_served", error=str(error))
 
 
 async def _drain(records: Records, turn: Turn) -> None:

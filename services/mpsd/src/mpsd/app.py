@@ -15,13 +15,13 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 
 import structlog
-from fractioning_core.errors import FractioningError, Unavailable
+from fractioning_core.errors import FractioningError
 from fractioning_core.nvml.client import Nvml
 from fractioning_core.rpc.mpsserver import mps_server
 from fractioning_core.rpc.mpsvalues import ConfigurationStatus
 from fractioning_core.service import runner, settings
 from fractioning_core.service.backoff import RetryBudget, Schedule
-from fractioning_core.service.http import HealthServer
+from fractioning_core.service.http import HealthServer, serve_if_possible
 from prometheus_client import CollectorRegistry
 
 from mpsd import controlconfig, gate, status
@@ -108,7 +108,8 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         clock=time.perf_counter,
     )
     async with AsyncExitStack() as stack:
-        await _serve_http(stack, chosen.health_port, truth, registry)
+        server = HealthServer(chosen.health_port, readiness=truth.readiness, registry=registry)
+        await serve_if_possible(stack, server)
         await _serve_rpc(stack, chosen.rpc_socket, MpsService(sources, commands=control))
         nvml = await stack.enter_async_context(Nvml.of_driver())
         watch = DriverWatch(nvml, proc_root=Path(chosen.proc_root), state=driver)
@@ -123,16 +124,6 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
             await asyncio.wait([supervising])
             for task in others:
                 task.cancel()
-
-
-async def _serve_http(stack: AsyncExitStack, port: int, truth: Truth, registry: CollectorRegistry) -> None:
-    """
-    Serve health and metrics; without them MPS runs all the same, and the probe that fails tells of it.
-    """
-    try:
-        await stack.enter_async_context(HealthServer(port, readiness=truth.readiness, registry=registry))
-    except Unavailable as error:
-        structlog.get_logger().error("http_not_served", error=str(error))
 
 
 async def _serve_rpc(stack: AsyncExitStack, path: str, service: MpsService) -> None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Self
 
 import attrs
+import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -150,6 +152,16 @@ class HealthServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def serve_if_possible(stack: AsyncExitStack, server: HealthServer) -> None:
+    """
+    Enter a server; a port that cannot be had is logged (the probe that fails tells of it), and the service goes on.
+    """
+    try:
+        await stack.enter_async_context(server)
+    except CannotListen as error:
+        structlog.get_logger().error("http_not_served", error=str(error))
 
 
 def _bind(host: str, port: int) -> socket.socket:
