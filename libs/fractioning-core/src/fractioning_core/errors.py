@@ -4,6 +4,7 @@ The one tree of errors; its branches say what the caller does.
     FractioningError
     ├── InvalidInput          somebody else's mistake in a value: say so, do not retry
     │   ├── InvalidQuantity       a memory amount
+    │   ├── InvalidDuration       a length of time
     │   ├── InvalidPrefix         the annotation prefix setting
     │   ├── InvalidAnnotation     one annotation of one container
     │   ├── InvalidAnnotations    several of them, told in one line
@@ -83,6 +84,20 @@ def escaped(text: str, limit: int = SHOWN_LIMIT) -> str:
 class InvalidQuantity(InvalidInput):
     """
     A memory amount that is not usable.
+    """
+
+    text: str
+    reason: str
+    accepted: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.text)} {self.reason}; accepted: {self.accepted}"
+
+
+@attrs.frozen(auto_exc=False)
+class InvalidDuration(InvalidInput):
+    """
+    A text that is no length of time.
     """
 
     text: str

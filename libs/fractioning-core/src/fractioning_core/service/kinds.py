@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from fractioning_core.service import durations
+from fractioning_core import durations
+from fractioning_core.errors import InvalidDuration
 from fractioning_core.service.problems import NotAccepted
 
 T = TypeVar("T")
@@ -117,7 +118,10 @@ def duration(minimum: float | None, maximum: float | None) -> Kind[float]:
     accepted = f"{durations.ACCEPTED}, {bounds.strip()}" if bounds else durations.ACCEPTED
 
     def parse(text: str) -> float:
-        seconds = durations.parse(text) / durations.NANOSECONDS_PER_SECOND
+        try:
+            seconds = durations.parse(text) / durations.NANOSECONDS_PER_SECOND
+        except InvalidDuration as error:
+            raise NotAccepted(text, reason=error.reason, accepted=accepted) from error
         _check_bounds(seconds, minimum, maximum, text=text, accepted=accepted)
         return seconds
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from fractioning_core.service.problems import NotAccepted
+from fractioning_core.errors import InvalidDuration
 
 ACCEPTED = "a number with a unit, such as 30s, 1m30s or 250ms"
 
@@ -40,16 +40,16 @@ def parse(text: str) -> int:
     Return the nanoseconds that a text such as `1m30s` stands for.
 
     Raises:
-        NotAccepted: It is no duration, has no unit, or exceeds 292 years.
+        InvalidDuration: It is no duration, has no unit, or exceeds 292 years.
     """
     if len(text) > MAX_LENGTH:
-        raise NotAccepted(text, reason=f"is longer than {MAX_LENGTH} characters", accepted=ACCEPTED)
+        raise InvalidDuration(text, f"is longer than {MAX_LENGTH} characters", ACCEPTED)
     unsigned = text[1:] if text.startswith(("+", "-")) else text
     nanoseconds = 0 if unsigned == "0" else _sum_of_terms(unsigned, text)
     if text.startswith("-"):
         nanoseconds = -nanoseconds
     if not _LOWEST <= nanoseconds <= _HIGHEST:
-        raise NotAccepted(text, reason="is longer than 292 years", accepted=ACCEPTED)
+        raise InvalidDuration(text, "is longer than 292 years", ACCEPTED)
     return nanoseconds
 
 
@@ -73,7 +73,7 @@ def _sum_of_terms(unsigned: str, text: str) -> int:
     while position < len(unsigned) or not unsigned:
         term = _TERM.match(unsigned, position)
         if term is None or not (term[1] or term[2]):
-            raise NotAccepted(text, reason="is not a duration", accepted=ACCEPTED)
+            raise InvalidDuration(text, "is not a duration", ACCEPTED)
         total += _nanoseconds(term[1], term[2] or "", _UNITS[term[3]])
         position = term.end()
     return total

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from fractioning_core.service import durations
-from fractioning_core.service.problems import NotAccepted
+from fractioning_core import durations
+from fractioning_core.errors import InvalidDuration
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,10 +73,10 @@ class TestParse:
     )
     def test_no_duration(self, text: str) -> None:
         """Anything else is refused with its value, the reason and the accepted form."""
-        with pytest.raises(NotAccepted) as caught:
+        with pytest.raises(InvalidDuration) as caught:
             durations.parse(text)
 
-        assert NotAccepted(text, reason="is not a duration", accepted=durations.ACCEPTED) == caught.value
+        assert InvalidDuration(text, reason="is not a duration", accepted=durations.ACCEPTED) == caught.value
 
     @pytest.mark.parametrize(
         ("text", "reason"),
@@ -90,7 +90,7 @@ class TestParse:
     )
     def test_too_long(self, text: str, reason: str) -> None:
         """What does not fit Go's 64 bits, or has too many characters, is refused for that."""
-        with pytest.raises(NotAccepted) as caught:
+        with pytest.raises(InvalidDuration) as caught:
             durations.parse(text)
 
         assert reason == caught.value.reason
@@ -100,7 +100,7 @@ class TestParse:
         """Any text gives a number or a refusal."""
         try:
             nanoseconds = durations.parse(text)
-        except NotAccepted:
+        except InvalidDuration:
             return
 
         assert nanoseconds == durations.parse(durations.to_text(nanoseconds))

@@ -1,0 +1,1 @@
+"""Reconciles the GpuFractioningConfig into the node daemons, and says why they do not work."""

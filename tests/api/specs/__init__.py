@@ -1,0 +1,1 @@
+"""Specs of the resource: right ones, wrong ones, and those at the bounds between."""
