@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 import structlog
 from fractioning_core.errors import FractioningError
 from fractioning_core.nvml.client import Nvml
+from fractioning_core.nvml.devicenodes import DeviceNodes, open_node
 from fractioning_core.rpc.mpsserver import mps_server
 from fractioning_core.rpc.mpsvalues import ConfigurationStatus
 from fractioning_core.service import runner, settings
@@ -28,7 +29,6 @@ from mpsd import controlconfig, gate, status
 from mpsd.commands import CommandLine
 from mpsd.control import Control
 from mpsd.controlconfig import Choices
-from mpsd.devicenodes import DeviceNodes, open_node
 from mpsd.driverlabel import RETRIES, DriverLabel, labels_from
 from mpsd.driverstate import DriverState
 from mpsd.driverwatch import DriverWatch
