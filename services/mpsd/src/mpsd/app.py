@@ -23,7 +23,7 @@ from fractioning_core.rpc.mpsvalues import ConfigurationStatus
 from fractioning_core.service import runner, settings
 from fractioning_core.service.backoff import RetryBudget, Schedule
 from fractioning_core.service.http import HealthServer, serve_if_possible
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from mpsd import controlconfig, gate, status
 from mpsd.commands import CommandLine
@@ -108,7 +108,7 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         clock=time.perf_counter,
     )
     async with AsyncExitStack() as stack:
-        server = HealthServer(chosen.health_port, readiness=truth.readiness, registry=registry)
+        server = HealthServer(chosen.health_port, readiness=truth.readiness, page=partial(generate_latest, registry))
         await serve_if_possible(stack, server)
         await _serve_rpc(stack, chosen.rpc_socket, MpsService(sources, commands=control))
         nvml = await stack.enter_async_context(Nvml.of_driver())
