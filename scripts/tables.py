@@ -1,24 +1,30 @@
 """
-The README's tables of flags and metrics, written from the code they describe.
+The tables of flags and metrics in the documents, written from the code they describe.
 
-    tables.py README.md            rewrites what stands between the markers
-    tables.py --check README.md    says what would change, and fails if anything would
+    tables.py            rewrites what stands between the markers
+    tables.py --check    says what would change, and fails if anything would
 """
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
 import fractiond.metrics
 import fractiond.settings
+import metricsd.families
+import metricsd.settings
 import mpsd.metrics
 import mpsd.settings
 from fractioning_core.service import declarations
+from metricsd.families import PodFamilies, PodNames
+from metricsd.family import Family
 from prometheus_client import CollectorRegistry
+
+ROOT = Path(__file__).parent.parent
 
 
 def flags(settings: type[attrs.AttrsInstance]) -> Iterator[str]:
@@ -52,17 +58,38 @@ def _labels(samples: list) -> str:  # type: ignore[type-arg] # prometheus_client
     return "; ".join(f"`{key}`: {', '.join(found)}" for key, found in values.items())
 
 
-SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
-    "fractiond flags": lambda: flags(fractiond.settings.Settings),
-    "fractiond metrics": lambda: metrics(fractiond.metrics.Metrics),
-    "mpsd flags": lambda: flags(mpsd.settings.Settings),
-    "mpsd metrics": lambda: metrics(mpsd.metrics.Metrics),
+def listed(families: Iterable[Family]) -> Iterator[str]:
+    """Give the table of families that a service keeps in a list."""
+    yield "| metric | type | unit | labels | what it says | what to do |"
+    yield "|---|---|---|---|---|---|"
+    for family in families:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        yield f"| `{family.name}` | {family.type} | {family.unit} | {labels} | {family.help} | {family.advice} |"
+
+
+Sections = Mapping[str, Callable[[], Iterator[str]]]
+
+FILES: Mapping[str, Sections] = {
+    "README.md": {
+        "fractiond flags": lambda: flags(fractiond.settings.Settings),
+        "fractiond metrics": lambda: metrics(fractiond.metrics.Metrics),
+        "mpsd flags": lambda: flags(mpsd.settings.Settings),
+        "mpsd metrics": lambda: metrics(mpsd.metrics.Metrics),
+        "metricsd flags": lambda: flags(metricsd.settings.Settings),
+    },
+    "services/metricsd/METRICS.md": {
+        "pods": lambda: listed(PodFamilies.named(PodNames())),
+        "containers": lambda: listed(metricsd.families.CONTAINER_FAMILIES),
+        "GPUs": lambda: listed(metricsd.families.GPU_FAMILIES),
+        "findings": lambda: listed(metricsd.families.FOUND_FAMILIES),
+        "own": lambda: listed(metricsd.families.OWN_FAMILIES),
+    },
 }
 
 
-def rewritten(text: str) -> str:
+def rewritten(text: str, sections: Sections) -> str:
     """Put every table between its markers."""
-    for name, table in SECTIONS.items():
+    for name, table in sections.items():
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
         if (text.count(begin), text.count(end)) != (1, 1):
             sys.exit(f"tables.py: the table of {name} wants one line each: {begin.strip()} and {end}")
@@ -74,14 +101,19 @@ def rewritten(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite or check one file."""
-    *options, name = sys.argv[1:]
-    before = Path(name).read_text()
-    after = rewritten(before)
-    if options == ["--check"]:
-        difference = difflib.unified_diff(before.splitlines(), after.splitlines(), name, "from the code", lineterm="")
-        sys.exit("\n".join(difference) or None)
-    Path(name).write_text(after)
+    """Rewrite or check all files."""
+    only_checks = sys.argv[1:] == ["--check"]
+    differences: list[str] = []
+    for name, sections in FILES.items():
+        before = (ROOT / name).read_text()
+        after = rewritten(before, sections)
+        if only_checks:
+            differences += difflib.unified_diff(
+                before.splitlines(), after.splitlines(), name, "from the code", lineterm=""
+            )
+        else:
+            (ROOT / name).write_text(after)
+    sys.exit("\n".join(differences) or None)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import hypothesis
+import pytest
 
 
 def pytest_configure() -> None:
@@ -13,3 +15,22 @@ def pytest_configure() -> None:
     # How long an example takes says something about the machine, nothing about the code.
     hypothesis.settings.register_profile("unhurried", deadline=None)
     hypothesis.settings.load_profile("unhurried")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="write golden files anew instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], str]:
+    """
+    Gives what a golden file beside the test has, once it was written anew where that is asked for.
+    """
+
+    def expected(name: str, text: str) -> str:
+        file = request.path.parent / "golden" / name
+        if request.config.getoption("--golden"):
+            file.write_text(text)
+        return file.read_text()
+
+    return expected

@@ -4,122 +4,13 @@ NVML as mpsd meets it: pynvml and the simulated library, in a process of its own
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from simgpu import programs
-from simgpu.programs import MissingDriver
-from simgpu.state import Gpu, Machine, StateFile
-
-# Asks NVML what each line of input names, and answers with one line of JSON. `ticks` shows that the loop went on.
-READER = """
-import asyncio, json, os, sys, threading
-from fractioning_core.nvml.client import Nvml
-from fractioning_core.nvml.errors import NvmlError
-import attrs
-
-async def ticking(count):
-    while True:
-        await asyncio.sleep(0.01)
-        count.append(1)
-
-async def main():
-    nvml = Nvml.of_driver(deadline_seconds=float(sys.argv[1]))
-    count = []
-    ticker = asyncio.get_running_loop().create_task(ticking(count))
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        count.clear()
-        try:
-            value = await getattr(nvml, line.strip())()
-            answer = {"value": [attrs.asdict(item) for item in value] if isinstance(value, tuple) else value}
-        except NvmlError as error:
-            answer = {"error": type(error).__name__, "text": str(error)}
-        threads = [thread for thread in threading.enumerate() if thread.name == "nvml"]
-        answer |= {"ticks": len(count), "fds": len(os.listdir("/proc/self/fd")), "threads": len(threads)}
-        print(json.dumps(answer), flush=True)
-    ticker.cancel()
-
-asyncio.run(main())
-"""
-
-
-class Reader:
-    """
-    A process that reads NVML, and the folder in which it finds the library.
-    """
-
-    def __init__(self, folder: Path, *, environ: Mapping[str, str], deadline_seconds: float) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", READER, str(deadline_seconds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**environ, "LD_LIBRARY_PATH": str(folder)},
-        )
-
-    def ask(self, what: str) -> dict[str, Any]:
-        """
-        Have it read, and give its answer.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
-
-    def end(self) -> int:
-        """
-        End its input, and give its exit status.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            return self._process.wait(5)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._process.stdout.close()
-
-
-class Scene:
-    """
-    A library in a folder, the state of the machine, and readers of it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            self.driver = programs.locate()
-        except MissingDriver as error:
-            pytest.fail(str(error), pytrace=False)
-        self.state = StateFile(folder / "simgpu")
-        self.folder = folder / "lib"
-        self.folder.mkdir()
-        self.readers: list[Reader] = []
-        self.install(self.driver.library)
-
-    def install(self, library: Path) -> None:
-        """
-        Put a library in the place of the one before, as an installer does: a new file under the old name.
-        """
-        shutil.copy(library, self.folder / "new")
-        (self.folder / "new").replace(self.folder / "libnvidia-ml.so.1")
-
-    def reader(self, *, deadline_seconds: float = 10.0) -> Reader:
-        """
-        Start a process that reads.
-        """
-        reader = Reader(self.folder, environ=self.state.environ, deadline_seconds=deadline_seconds)
-        self.readers.append(reader)
-        return reader
+from lab.nvmlscene import Scene
+from simgpu.state import Gpu, Machine
 
 
 @pytest.fixture
@@ -128,10 +19,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     A machine with r615 and no GPU; its readers are ended after the test.
     """
     made = Scene(tmp_path)
-    made.state.write(Machine())
     yield made
-    for reader in made.readers:
-        reader.end()
+    made.end()
 
 
 class TestReadings:

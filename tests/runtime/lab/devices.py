@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -43,17 +44,48 @@ class Gpu:
         return f"{CDI_KIND}={self.uuid}"
 
 
+@attrs.frozen
+class Hook:
+    """
+    The hook that has the simulated driver enforce the memory limits of containers, on the GPUs they are given.
+
+    Args:
+        program: The hook.
+        cgroup_root: The simulated tree of cgroup v2 in which containers have their directories.
+        environ: Its variables; it gets no others.
+    """
+
+    program: Path
+    cgroup_root: Path
+    environ: Mapping[str, str]
+
+    def edits(self, gpu: Gpu) -> list[dict[str, object]]:
+        """
+        Give the hooks of a CDI device: one sets limits, the other takes the directory away as the kernel would.
+        """
+        argv = [self.program.name, "--uuid", gpu.uuid, "--cgroup-root", str(self.cgroup_root), "--cgroupfs"]
+        env = [f"{name}={value}" for name, value in self.environ.items()]
+        hook = {"path": str(self.program), "env": env}
+        return [
+            {**hook, "hookName": "createRuntime", "args": argv},
+            {**hook, "hookName": "poststop", "args": [*argv, "--remove"]},
+        ]
+
+
 def make_gpus(directory: Path, count: int = 2) -> tuple[Gpu, ...]:
     """
     Make the nodes `nvidia0`, `nvidia1`, … and `nvidiactl` in a directory; they go with it.
+
+    Their UUIDs are new each time: simulated NVML finds processes by them over the whole machine.
 
     Raises:
         LabError: The system lets nobody make device nodes here.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _make_node(directory / "nvidiactl", CONTROL_MINOR)
+    token = secrets.token_hex(4)
     gpus = tuple(
-        Gpu(uuid=f"GPU-{minor:08x}-1ab5-4c0e-9f00-00000000000{minor}", minor=minor, node=directory / f"nvidia{minor}")
+        Gpu(uuid=f"GPU-{token}-1ab5-4c0e-9f00-00000000000{minor}", minor=minor, node=directory / f"nvidia{minor}")
         for minor in range(count)
     )
     for gpu in gpus:
@@ -61,15 +93,21 @@ def make_gpus(directory: Path, count: int = 2) -> tuple[Gpu, ...]:
     return gpus
 
 
-def write_cdi_spec(directory: Path, gpus: Sequence[Gpu], *, kind: str = CDI_KIND) -> Path:
+def write_cdi_spec(directory: Path, gpus: Sequence[Gpu], *, kind: str = CDI_KIND, hook: Hook | None = None) -> Path:
     """
     Publish GPUs by their UUIDs; each brings its node, and a variable `CDI_GPU_<minor>` that shows it was used.
+
+    Args:
+        directory: Where the runtime looks for specs.
+        gpus: What to publish.
+        kind: Under which name; a spec of the same kind is replaced.
+        hook: What applies memory limits; None for a toolkit that has no such hook.
     """
     directory.mkdir(parents=True, exist_ok=True)
     spec = {
         "cdiVersion": "0.6.0",
         "kind": kind,
-        "devices": [_cdi_device(gpu) for gpu in gpus],
+        "devices": [_cdi_device(gpu, hook) for gpu in gpus],
         # As NVIDIA's own specs do: no other mechanism is to hand out GPUs as well.
         "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
     }
@@ -81,7 +119,7 @@ def write_cdi_spec(directory: Path, gpus: Sequence[Gpu], *, kind: str = CDI_KIND
     return path
 
 
-def _cdi_device(gpu: Gpu) -> dict[str, object]:
+def _cdi_device(gpu: Gpu, hook: Hook | None) -> dict[str, object]:
     node = {
         "path": f"/dev/nvidia{gpu.minor}",
         "hostPath": str(gpu.node),
@@ -89,7 +127,10 @@ def _cdi_device(gpu: Gpu) -> dict[str, object]:
         "major": NVIDIA_MAJOR,
         "minor": gpu.minor,
     }
-    return {"name": gpu.uuid, "containerEdits": {"deviceNodes": [node], "env": [f"CDI_GPU_{gpu.minor}={gpu.uuid}"]}}
+    edits: dict[str, object] = {"deviceNodes": [node], "env": [f"CDI_GPU_{gpu.minor}={gpu.uuid}"]}
+    if hook is not None:
+        edits["hooks"] = hook.edits(gpu)
+    return {"name": gpu.uuid, "containerEdits": edits}
 
 
 def _make_node(path: Path, minor: int) -> None:

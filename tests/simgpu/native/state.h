@@ -7,6 +7,7 @@
 #define SIMGPU_STATE_H
 
 #include <stddef.h>
+#include <sys/stat.h>
 
 /* Names the state file; without it nothing is simulated beyond an idle machine. */
 #define STATE_VARIABLE "SIMGPU_STATE"
@@ -18,13 +19,18 @@ struct entry {
 
 struct state {
     char *text; /* what keys and values point into */
-    struct entry *entries;
+    struct entry *entries; /* by key, and in the order of the file for each */
     size_t count;
 };
 
 /* Read a file; one that is not there, or a path that is NULL, gives a state without entries. Returns 0, or -1. */
 int state_read(const char *path, struct state *state);
 void state_free(struct state *state);
+
+/* The text of a file, up to a bound; that of one which is not there, or of NULL, is empty. Free it. */
+char *read_text(const char *path);
+/* Whether a file is another than at the last look, which `seen` keeps; one that is being replaced shows next time. */
+int has_changed(const char *path, struct stat *seen);
 
 /* The value of the n-th entry with a key, or NULL. */
 const char *state_nth(const struct state *state, const char *key, size_t n);

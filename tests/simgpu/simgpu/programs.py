@@ -37,6 +37,9 @@ class Driver:
         client: A static program that sends one command to the daemon whose socket it finds, for inside containers.
         library: The simulated NVML; the loader finds it when its folder is in LD_LIBRARY_PATH.
         stale_library: The same as left behind by an upgrade: every start fails with a mismatch.
+        old_library: The same of a driver that does not know memory limits.
+        run: A static program whose process holds simulated GPU memory.
+        hook: The OCI hook that has the simulated driver enforce a container's limits.
     """
 
     control: Path
@@ -44,6 +47,9 @@ class Driver:
     client: Path
     library: Path
     stale_library: Path
+    old_library: Path
+    run: Path
+    hook: Path
 
 
 def locate() -> Driver:
@@ -59,6 +65,9 @@ def locate() -> Driver:
         client=ROOT / "bin" / "mpsclient",
         library=ROOT / "lib" / "libnvidia-ml.so.1",
         stale_library=ROOT / "lib-stale" / "libnvidia-ml.so.1",
+        old_library=ROOT / "lib-580" / "libnvidia-ml.so.1",
+        run=ROOT / "bin" / "simgpu-run",
+        hook=ROOT / "bin" / "simgpu-apply-memory-limits",
     )
     for path in attrs.astuple(driver):
         if not os.access(path, os.R_OK):

@@ -18,17 +18,35 @@ from pathlib import Path
 import attrs
 
 VARIABLE = "SIMGPU_STATE"
+_NOT_TOLD = 2**64 - 1
 
 
 @attrs.frozen
 class GpuProcess:
     """
     A process on a GPU.
+
+    Args:
+        pid: In the PID namespace of whoever reads NVML; it need not exist.
+        memory_used_bytes: None where NVML does not tell.
+        sm_percent: One sample of so much, taken at each reading; a process that uses none has no sample.
     """
 
     pid: int
-    memory_used_bytes: int
+    memory_used_bytes: int | None
     sm_percent: int = 0
+
+
+@attrs.frozen
+class SmSample:
+    """
+    A sample of the past in the driver's buffer, beside those of the processes; told to whoever asks since before it.
+    """
+
+    pid: int
+    sm_percent: int
+    timestamp_us: int
+    memory_percent: int = 0
 
 
 @attrs.frozen
@@ -43,6 +61,11 @@ class Gpu:
         memory_total_bytes: Of the card.
         memory_used_bytes: By everybody.
         processes: Those that compute.
+        graphics_processes: Those that draw; a process may be in both.
+        samples: Of SM use, in this order.
+        mig: Whether it is split into instances, which have no memory limits and no samples.
+        races: By function, how many lists grow between being measured and being read, after each write of the state.
+        cgroup_used_bytes: What the driver accounts to cgroups whose processes it cannot find, by directory.
         error: What every call about it returns; 0 is none.
         errors: The same for one function.
     """
@@ -53,6 +76,11 @@ class Gpu:
     memory_total_bytes: int = 80 << 30
     memory_used_bytes: int = 0
     processes: tuple[GpuProcess, ...] = ()
+    graphics_processes: tuple[GpuProcess, ...] = ()
+    samples: tuple[SmSample, ...] = ()
+    mig: bool = False
+    races: Mapping[str, int] = attrs.field(factory=dict)
+    cgroup_used_bytes: Mapping[Path, int] = attrs.field(factory=dict)
     error: int = 0
     errors: Mapping[str, int] = attrs.field(factory=dict)
 
@@ -93,6 +121,8 @@ class Machine:
         library: Version of the NVML library; the driver's, or that of an older one in the stale library, where None.
         cuda: CUDA version as NVML counts it.
         devices: The GPUs by index.
+        scan_processes: Whether processes of simgpu-run are on the GPUs they name, beside those of the devices.
+        memory_limits: Whether limits are supported; a driver before r615 has none in any case.
         error: What every NVML call returns; 0 is none.
         errors: The same for one function.
         latency_ms: How long every NVML call takes.
@@ -104,6 +134,8 @@ class Machine:
     library: str | None = None
     cuda: int = 13040
     devices: tuple[Gpu, ...] = ()
+    scan_processes: bool = False
+    memory_limits: bool = True
     error: int = 0
     errors: Mapping[str, int] = attrs.field(factory=dict)
     latency_ms: int = 0
@@ -116,7 +148,7 @@ class StateFile:
     The file through which a test tells the simulated driver what to show.
 
     Args:
-        path: Where it is; a neighbour of the same name and `.terminated` is the driver's.
+        path: Where it is; its neighbours of the same name with a further ending are the driver's.
     """
 
     def __init__(self, path: Path) -> None:
@@ -151,6 +183,8 @@ def _iter_entries(machine: Machine) -> Iterator[tuple[str, object]]:
     if machine.library is not None:
         yield "library", machine.library
     yield "cuda", machine.cuda
+    yield "scan_processes", int(machine.scan_processes)
+    yield "memory_limits", int(machine.memory_limits)
     yield "error", machine.error
     yield "latency_ms", machine.latency_ms
     yield from _named("error", machine.errors)
@@ -167,11 +201,24 @@ def _iter_gpu(gpu: Gpu) -> Iterator[tuple[str, object]]:
     yield "memory_total", gpu.memory_total_bytes
     yield "memory_used", gpu.memory_used_bytes
     yield "error", gpu.error
+    yield "mig", int(gpu.mig)
     yield from _named("error", gpu.errors)
+    yield from _named("race", gpu.races)
     if gpu.minor is not None:
         yield "minor", gpu.minor
     for process in gpu.processes:
-        yield "process", f"{process.pid} {process.memory_used_bytes} {process.sm_percent}"
+        yield "process", _process(process)
+    for process in gpu.graphics_processes:
+        yield "graphics_process", _process(process)
+    for sample in gpu.samples:
+        yield "sample", f"{sample.pid} {sample.sm_percent} {sample.timestamp_us} {sample.memory_percent}"
+    for directory, used_bytes in gpu.cgroup_used_bytes.items():
+        yield "cgroup_used", f"{used_bytes} {directory.resolve()}"
+
+
+def _process(process: GpuProcess) -> str:
+    used_bytes = _NOT_TOLD if process.memory_used_bytes is None else process.memory_used_bytes
+    return f"{process.pid} {used_bytes} {process.sm_percent}"
 
 
 def _iter_mps(mps: Mps) -> Iterator[tuple[str, object]]:

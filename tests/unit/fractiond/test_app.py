@@ -25,6 +25,7 @@ from fractioning_core import names
 from fractioning_core.errors import FractioningError, Unavailable
 from fractioning_core.injection import Options
 from fractioning_core.mapdir import MapDir
+from fractioning_core.mapreader import MapReader
 from fractioning_core.podannotations import Grammar
 from fractioning_core.record import GpuDevice
 from fractioning_core.service.backoff import RetryBudget, Schedule
@@ -91,8 +92,11 @@ class TestServe:
                 pod_uid="uid-1",
                 gpu_devices=(GpuDevice(uuid="GPU-a"),),
                 requested_memory_mib=1024,
+                container="main",
+                memory_request_mib=1024,
+                memory_limit_mib=1024,
             )
-        } == MapDir(chosen.map_dir).read_all()[0]
+        } == MapReader(chosen.map_dir).read()[0]
 
     async def test_bad_annotations_are_refused(self, chosen: Settings) -> None:
         """The refusal reaches whoever wanted the container, with its text."""

@@ -295,6 +295,9 @@ class TestCreate:
                 pod_uid="uid-1",
                 gpu_devices=(GpuDevice(minor_number=0), GpuDevice(minor_number=1)),
                 requested_memory_mib=4096,
+                container="main",
+                memory_request_mib=4096,
+                memory_limit_mib=4096,
             )
         } == stage.keeper.records
 

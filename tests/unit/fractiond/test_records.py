@@ -16,6 +16,7 @@ from fractiond.metrics import Metrics
 from fractiond.records import Records
 from fractioning_core.errors import FileUnavailable
 from fractioning_core.mapdir import MapDir
+from fractioning_core.mapreader import MapReader
 from fractioning_core.record import Record
 from fractioning_core.testing.builders import a_record
 
@@ -480,4 +481,4 @@ class TestARealDirectory:
             await records.flush()
 
         assert ["a.json"] == [path.name for path in (tmp_path / "map").iterdir()]
-        assert ({"a": A}, ()) == directory.read_all()
+        assert ({"a": A}, ()) == MapReader(directory.path).read()

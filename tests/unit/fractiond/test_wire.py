@@ -149,17 +149,27 @@ class TestRecordOf:
 
         assert expected == wire.record_of(subject, container, a_fraction(devices=devices)).gpu_devices
 
-    def test_the_pod_and_the_limit_are_recorded(self, subject: Subject) -> None:
-        """A record says whose the container is and what it may use, and nothing that identifies the container."""
-        container = pb.Container(linux=pb.LinuxContainer())
+    def test_the_pod_the_declaration_and_the_cgroup_are_recorded(self, subject: Subject) -> None:
+        """A record says whose the container is, what it declared, and where its cgroup is as the runtime writes it."""
+        container = pb.Container(linux=pb.LinuxContainer(cgroups_path="kubepods-poduid-1.slice:cri-containerd:c1"))
 
         assert a_record(
-            pod="job-1", namespace="team-a", pod_uid="uid-1", gpu_devices=(), requested_memory_mib=4096
+            pod="job-1",
+            namespace="team-a",
+            pod_uid="uid-1",
+            gpu_devices=(),
+            requested_memory_mib=4096,
+            container="main",
+            memory_request_mib=2048,
+            memory_limit_mib=4096,
+            cgroups_path="kubepods-poduid-1.slice:cri-containerd:c1",
         ) == wire.record_of(subject, container, a_fraction(request_mib=2048, limit_mib=4096))
 
     def test_a_container_without_a_linux_section_tells_nothing_of_devices(self, subject: Subject) -> None:
-        """Unknown devices are recorded as unknown, not as none."""
-        assert wire.record_of(subject, pb.Container(), a_fraction()).gpu_devices is None
+        """Unknown devices are recorded as unknown, not as none, and the cgroup likewise."""
+        record = wire.record_of(subject, pb.Container(), a_fraction())
+
+        assert (None, "") == (record.gpu_devices, record.cgroups_path)
 
     def test_a_named_gpu_is_recorded_without_a_linux_section_too(self, subject: Subject) -> None:
         """What the annotation names is known whatever the runtime tells."""

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 from pathlib import Path
 
 import pytest
 from fractioning_core import record
-from fractioning_core.errors import FileUnavailable, Unavailable
-from fractioning_core.mapdir import MapDir, Problem
-from fractioning_core.record import GpuDevice
+from fractioning_core.errors import FileUnavailable
+from fractioning_core.mapdir import MapDir
+from fractioning_core.mapreader import MapReader, Problem
+from fractioning_core.record import GpuDevice, Record
 from fractioning_core.testing.builders import a_record
 
 ONE = a_record(pod="one")
@@ -30,6 +30,10 @@ def names_in(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
+def read(map_dir: MapDir) -> tuple[dict[str, Record], tuple[Problem, ...]]:
+    return MapReader(map_dir.path).read()
+
+
 def put(path: Path, name: str, data: bytes = b"") -> None:
     path.mkdir(parents=True, exist_ok=True)
     (path / name).write_bytes(data)
@@ -44,7 +48,7 @@ class TestWrite:
 
         map_dir.write("containerd://abc", entry)
 
-        assert ({"abc": entry}, ()) == map_dir.read_all()
+        assert ({"abc": entry}, ()) == read(map_dir)
 
     def test_leaves_exactly_one_file(self, map_dir: MapDir, path: Path) -> None:
         """Nothing but the record is in the directory afterwards, and it is the encoded bytes."""
@@ -57,7 +61,7 @@ class TestWrite:
         map_dir.write("abc", ONE)
         map_dir.write("abc", TWO)
 
-        assert ({"abc": TWO}, ()) == map_dir.read_all()
+        assert ({"abc": TWO}, ()) == read(map_dir)
 
     def test_is_atomic(self, map_dir: MapDir, path: Path) -> None:
         """A reader that has the former file open goes on reading it whole."""
@@ -134,7 +138,7 @@ class TestDelete:
 
         map_dir.delete("containerd://abc")
 
-        assert ({"def": TWO}, ()) == map_dir.read_all()
+        assert ({"def": TWO}, ()) == read(map_dir)
 
     @pytest.mark.parametrize("container_id", ["unknown", ""])
     def test_nothing_there(self, map_dir: MapDir, container_id: str) -> None:
@@ -143,7 +147,7 @@ class TestDelete:
         map_dir.write("abc", ONE)
         map_dir.delete(container_id)
 
-        assert ({"abc": ONE}, ()) == map_dir.read_all()
+        assert ({"abc": ONE}, ()) == read(map_dir)
 
     def test_refused(self, map_dir: MapDir, path: Path) -> None:
         """A failure is Unavailable and names action, path and cause."""
@@ -165,7 +169,7 @@ class TestReplace:
 
         map_dir.replace({"keep": TWO, "fresh": ONE})
 
-        assert ({"keep": TWO, "fresh": ONE}, ()) == map_dir.read_all()
+        assert ({"keep": TWO, "fresh": ONE}, ()) == read(map_dir)
 
     def test_only_records_and_leftovers_go(self, map_dir: MapDir, path: Path) -> None:
         """A crashed writer's temporary files go; other files, directories and hidden files stay."""
@@ -191,7 +195,7 @@ class TestReplace:
         with pytest.raises(FileUnavailable) as caught:
             map_dir.replace({"bad": ONE, "good": TWO})
 
-        assert (str(path / "bad.json"), ({"good": TWO}, ())) == (caught.value.path, map_dir.read_all())
+        assert (str(path / "bad.json"), ({"good": TWO}, ())) == (caught.value.path, read(map_dir))
 
 
 class TestSweep:
@@ -204,7 +208,7 @@ class TestSweep:
 
         map_dir.sweep({"containerd://abc", "unknown"})
 
-        assert ({"abc": ONE}, ()) == map_dir.read_all()
+        assert ({"abc": ONE}, ()) == read(map_dir)
 
     def test_not_a_directory(self, tmp_path: Path) -> None:
         """A path that is no directory is Unavailable."""
@@ -214,62 +218,3 @@ class TestSweep:
             MapDir(tmp_path / "file").sweep([])
 
         assert ("list", "Not a directory") == (caught.value.action, caught.value.cause)
-
-
-class TestReadAll:
-    """Reading the directory."""
-
-    def test_missing_directory(self, map_dir: MapDir) -> None:
-        """A directory that is not there holds no records."""
-        assert ({}, ()) == map_dir.read_all()
-
-    def test_not_a_directory(self, tmp_path: Path) -> None:
-        """A path that is no directory is Unavailable."""
-        put(tmp_path, "file")
-
-        with pytest.raises(Unavailable) as caught:
-            MapDir(tmp_path / "file").read_all()
-
-        assert f"cannot list {tmp_path}/file: Not a directory" == str(caught.value)
-
-    def test_other_files_are_passed_over(self, map_dir: MapDir, path: Path) -> None:
-        """Notes, temporary and hidden files, directories, links and pipes are no records."""
-        map_dir.write("good", ONE)
-        for name in ("notes.txt", ".gpu-fractioning-x.tmp", ".hidden.json"):
-            put(path, name, record.encode(TWO))
-        (path / "directory.json").mkdir()
-        (path / "link.json").symlink_to(path / "good.json")
-        os.mkfifo(path / "pipe.json")
-
-        assert ({"good": ONE}, ()) == map_dir.read_all()
-
-    def test_what_does_not_parse_is_told(self, map_dir: MapDir, path: Path) -> None:
-        """A broken file and a foreign schema are told and keep no other record from being read."""
-        map_dir.write("good", ONE)
-        put(path, "corrupt.json", b"{")
-        put(path, "future.json", record.encode(TWO).replace(b'"schemaVersion":1', b'"schemaVersion":2'))
-        put(path, "huge.json", record.encode(TWO) + b" " * record.MAX_RECORD_BYTES)
-
-        records, problems = map_dir.read_all()
-
-        assert ({"good": ONE}, ["corrupt.json", "future.json", "huge.json"]) == (
-            records,
-            [problem.file for problem in problems],
-        )
-        assert Problem("future.json", "not a container record: schemaVersion is 2, not 1") == problems[1]
-
-    def test_readers_never_see_half_a_record(self, map_dir: MapDir, path: Path) -> None:
-        """While records are being replaced, every reading is whole."""
-        short, long = a_record(pod="a"), a_record(pod="b" * 250)
-        map_dir.write("abc", short)
-
-        def rewrite() -> None:
-            for entry in [long, short] * 50:
-                map_dir.write("abc", entry)
-
-        writer = threading.Thread(target=rewrite)
-        writer.start()
-        readings = [MapDir(path).read_all() for _ in range(100)]
-        writer.join()
-
-        assert all(problems == () and records["abc"] in (short, long) for records, problems in readings)

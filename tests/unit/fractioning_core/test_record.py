@@ -15,6 +15,17 @@ GOLDEN = (
     b'"gpuDevices":[{"index":0,"minorNumber":0},{"index":3,"minorNumber":0}],"requestedMemoryMiB":2048}'
 )
 GOLDEN_RECORD = a_record(gpu_devices=(GpuDevice(0, None, 0), GpuDevice(3, None, 0)))
+FULL = (
+    GOLDEN[:-1] + b',"container":"main","memoryRequestMiB":1024,"memoryLimitMiB":2048,'
+    b'"cgroupsPath":"kubepods-pod3f2a.slice:cri-containerd:abc"}'
+)
+FULL_RECORD = a_record(
+    gpu_devices=GOLDEN_RECORD.gpu_devices,
+    container="main",
+    memory_request_mib=1024,
+    memory_limit_mib=2048,
+    cgroups_path="kubepods-pod3f2a.slice:cri-containerd:abc",
+)
 
 PRINTABLE = st.text(max_size=50).filter(str.isprintable)
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -26,6 +37,10 @@ RECORDS = st.builds(
     pod_uid=PRINTABLE,
     gpu_devices=st.none() | st.lists(DEVICES, max_size=8).map(tuple),
     requested_memory_mib=NUMBERS,
+    container=PRINTABLE,
+    memory_request_mib=NUMBERS,
+    memory_limit_mib=NUMBERS,
+    cgroups_path=PRINTABLE,
 )
 
 
@@ -41,8 +56,8 @@ class TestEncode:
     """A record as bytes."""
 
     def test_golden(self) -> None:
-        """The format is pinned byte for byte."""
-        assert GOLDEN == record.encode(GOLDEN_RECORD)
+        """The format is pinned byte for byte, with all that fractiond tells and without."""
+        assert (GOLDEN, FULL) == (record.encode(GOLDEN_RECORD), record.encode(FULL_RECORD))
 
     @pytest.mark.parametrize(
         ("entry", "expected"),
@@ -75,8 +90,8 @@ class TestDecode:
     """Bytes as a record."""
 
     def test_golden(self) -> None:
-        """The pinned bytes read back as the record."""
-        assert GOLDEN_RECORD == record.decode(GOLDEN)
+        """The pinned bytes read back as the records."""
+        assert (GOLDEN_RECORD, FULL_RECORD) == (record.decode(GOLDEN), record.decode(FULL))
 
     @given(RECORDS)
     def test_round_trip(self, entry: Record) -> None:
@@ -92,6 +107,16 @@ class TestDecode:
                 a_body_without("requestedMemoryMiB"),
                 Record("trainer-7d9f", "team-ml", "3f2a-uid", GOLDEN_RECORD.gpu_devices),
                 id="no memory",
+            ),
+            pytest.param(
+                a_body(container=None, memoryRequestMiB=None, memoryLimitMiB=None, cgroupsPath=None),
+                GOLDEN_RECORD,
+                id="null where nothing is told",
+            ),
+            pytest.param(
+                a_body(cgroupsPath="/" + "x" * 4095),
+                a_record(gpu_devices=GOLDEN_RECORD.gpu_devices, cgroups_path="/" + "x" * 4095),
+                id="the longest path",
             ),
             pytest.param(a_body(gpuDevices=[{}]), a_record(gpu_devices=(GpuDevice(),)), id="empty device"),
             pytest.param(
@@ -137,6 +162,13 @@ class TestDecode:
                 a_body(requestedMemoryMiB=2**63), "requestedMemoryMiB is 9223372036854775808, not", id="overflow"
             ),
             pytest.param(a_body(requestedMemoryMiB=True), "requestedMemoryMiB is true, not", id="memory is true"),
+            pytest.param(a_body(container=1), "container is 1, not printable text", id="container is a number"),
+            pytest.param(a_body(container="x" * 254), "container is", id="container too long"),
+            pytest.param(a_body(memoryRequestMiB=-1), "memoryRequestMiB is -1, not", id="negative request"),
+            pytest.param(a_body(memoryLimitMiB="1Gi"), 'memoryLimitMiB is \\"1Gi\\", not', id="limit as text"),
+            pytest.param(a_body(cgroupsPath=["/a"]), 'cgroupsPath is [\\"/a\\"], not', id="path is a list"),
+            pytest.param(a_body(cgroupsPath="/a\x00b"), "cgroupsPath is", id="NUL in the path"),
+            pytest.param(a_body(cgroupsPath="/" + "x" * 4096), "cgroupsPath is", id="path too long"),
         ],
     )
     def test_refused(self, data: bytes, reason: str) -> None:

@@ -9,7 +9,8 @@ The one tree of errors; its branches say what the caller does.
     │   ├── InvalidAnnotation     one annotation of one container
     │   ├── InvalidAnnotations    several of them, told in one line
     │   ├── InvalidDriverVersion  a driver version or its label
-    │   └── InvalidRecord         a container record
+    │   ├── InvalidRecord         a container record
+    │   └── InvalidCgroupsPath    where a container's cgroup is said to be
     ├── Unavailable           the outside world is not there now: retry
     │   └── FileUnavailable       a file or directory operation failed
     ├── ProtocolViolation     a peer broke its protocol: drop it
@@ -27,6 +28,8 @@ import attrs
 SHOWN_LIMIT = 80
 # An annotation key has at most 253 + 1 + 63 characters.
 KEY_LIMIT = 317
+# A scope of systemd, with a pod's UID and a container's id in it, has about 150.
+_PATH_LIMIT = 255
 # The text of a refusal travels to the kubelet and into a pod's status.
 _PROBLEMS_LIMIT = 8
 
@@ -175,6 +178,20 @@ class InvalidRecord(InvalidInput):
 
     def __str__(self) -> str:
         return f"not a container record: {self.reason}"
+
+
+@attrs.frozen(auto_exc=False)
+class InvalidCgroupsPath(InvalidInput):
+    """
+    A text that says of no cgroup where it is.
+    """
+
+    text: str
+    reason: str
+    accepted: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.text, _PATH_LIMIT)} {self.reason}; accepted: {self.accepted}"
 
 
 @attrs.frozen(auto_exc=False)

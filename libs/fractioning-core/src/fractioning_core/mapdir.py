@@ -1,40 +1,26 @@
 """
 The directory of container records: one file per container, replaced atomically.
 
-A reader in another process sees a whole record or none, never half of one. Everything here blocks; an asyncio caller
-runs it in a thread.
+A reader in another process, for which there is `mapreader`, sees a whole record or none, never half of one. Everything
+here blocks; an asyncio caller runs it in a thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import secrets
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-import attrs
-
 from fractioning_core import record
-from fractioning_core.errors import FileUnavailable, InvalidRecord, Unavailable, escaped
+from fractioning_core.errors import FileUnavailable, Unavailable
 from fractioning_core.record import Record
 
 _TEMP_PREFIX = ".gpu-fractioning-"
 _TEMP_SUFFIX = ".tmp"
-
-
-@attrs.frozen
-class Problem:
-    """
-    A file in the directory that could not be read as a record.
-    """
-
-    file: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{escaped(self.file)}: {self.reason}"
 
 
 class MapDir:
@@ -86,7 +72,7 @@ class MapDir:
         """
         kept = {record.file_name(container_id) for container_id in keep}
         with self._changing:
-            _raise_first(self._unlinked([*set(self._names()) - kept, *self._leftovers()]))
+            _raise_first(self._unlinked([*{entry.name for entry in entries(self.path)} - kept, *self._leftovers()]))
 
     def replace(self, records: Mapping[str, Record]) -> None:
         """
@@ -104,42 +90,6 @@ class MapDir:
         with _collected(failures):
             self.sweep(records.keys())
         _raise_first(failures)
-
-    def read_all(self) -> tuple[dict[str, Record], tuple[Problem, ...]]:
-        """
-        Read every record, keyed by file stem, which is the bare container id.
-
-        A missing directory holds no records. Directories, links, hidden files and other extensions are passed over.
-
-        Returns: the records, and the files that are none though they look it.
-
-        Raises:
-            Unavailable: the directory itself cannot be read.
-        """
-        records: dict[str, Record] = {}
-        problems: list[Problem] = []
-        for name in self._names():
-            try:
-                records[name.removesuffix(record.FILE_SUFFIX)] = record.decode(self._read(name))
-            except FileNotFoundError:
-                continue  # its container ended since the directory was listed
-            except InvalidRecord as error:
-                problems.append(Problem(name, str(error)))
-            except OSError as error:
-                problems.append(Problem(name, _cause(error)))
-        return records, tuple(problems)
-
-    def _names(self) -> list[str]:
-        with _named("list", self.path):
-            try:
-                with os.scandir(self.path) as entries:
-                    return sorted(entry.name for entry in entries if _is_record(entry))
-            except FileNotFoundError:
-                return []
-
-    def _read(self, name: str) -> bytes:
-        with (self.path / name).open("rb") as file:
-            return file.read(record.MAX_RECORD_BYTES + 1)
 
     def _write(self, name: str, entry: Record) -> None:
         if not name:
@@ -176,6 +126,30 @@ class MapDir:
             return [path.name for path in self.path.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}")]
 
 
+def entries(path: Path) -> list[os.DirEntry[str]]:
+    """
+    List the files that look like records, by name; a missing directory has none.
+
+    Directories, links, hidden files and other extensions are passed over.
+
+    Raises:
+        Unavailable: the directory cannot be read.
+    """
+    with _named("list", path):
+        try:
+            with os.scandir(path) as found:
+                return sorted((entry for entry in found if _is_record(entry)), key=operator.attrgetter("name"))
+        except FileNotFoundError:
+            return []
+
+
+def cause(error: OSError) -> str:
+    """
+    Say what the file system answered.
+    """
+    return error.strerror or type(error).__name__
+
+
 def _is_record(entry: os.DirEntry[str]) -> bool:
     if entry.name.startswith(".") or not entry.name.endswith(record.FILE_SUFFIX):
         return False
@@ -197,7 +171,7 @@ def _named(action: str, path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FileUnavailable(action, str(path), _cause(error)) from error
+        raise FileUnavailable(action, str(path), cause(error)) from error
 
 
 @contextlib.contextmanager
@@ -211,7 +185,3 @@ def _collected(failures: list[Unavailable]) -> Iterator[None]:
 def _raise_first(failures: list[Unavailable]) -> None:
     if failures:
         raise failures[0]
-
-
-def _cause(error: OSError) -> str:
-    return error.strerror or type(error).__name__

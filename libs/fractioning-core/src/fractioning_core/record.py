@@ -2,9 +2,9 @@
 The record of one fractional container, by which metricsd tells whose a process is.
 
 fractiond writes one file per container, named for its id; what is inside says which pod it belongs to, on which GPUs
-it may run and how much memory it may use. The format is schema version 1, JSON without spaces, in a fixed order of
-fields, so that equal records are equal bytes. Unknown fields are passed over, so that a field can be added; another
-schema version is refused.
+it may run, how much memory it may use, and where its cgroup is. The format is schema version 1, JSON without spaces, in
+a fixed order of fields, so that equal records are equal bytes. Unknown fields are passed over, so that a field can be
+added; another schema version is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ FILE_SUFFIX = ".json"
 MAX_RECORD_BYTES = 65_536
 # Names and UIDs of Kubernetes have at most 253 characters.
 MAX_TEXT = 253
+# The kernel takes no longer path.
+MAX_PATH = 4096
 MAX_DEVICES = 256
 _MAX_NUMBER = 2**63 - 1
 # How the OCI runtime specification marks a character device.
@@ -57,6 +59,10 @@ class Record:
         pod_uid: the pod's UID.
         gpu_devices: its GPUs; None where the runtime told nothing of devices.
         requested_memory_mib: the memory to account with, whole MiB; 0 for unknown.
+        container: the container's name; like all below, empty or 0 where an older writer did not tell.
+        memory_request_mib: its declared share of each GPU, whole MiB.
+        memory_limit_mib: the most it may allocate on each GPU, whole MiB.
+        cgroups_path: as the runtime gives it, for `cgroup.expand`; it may not be usable.
     """
 
     pod: str
@@ -64,6 +70,10 @@ class Record:
     pod_uid: str
     gpu_devices: tuple[GpuDevice, ...] | None
     requested_memory_mib: int = 0
+    container: str = ""
+    memory_request_mib: int = 0
+    memory_limit_mib: int = 0
+    cgroups_path: str = ""
 
 
 def encode(record: Record) -> bytes:
@@ -78,8 +88,15 @@ def encode(record: Record) -> bytes:
         "podUID": record.pod_uid,
         "gpuDevices": None if devices is None else [_device_body(device) for device in devices],
     }
-    if record.requested_memory_mib:
-        body["requestedMemoryMiB"] = record.requested_memory_mib
+    # Each is left out where it says nothing, which keeps a record without them as the reference writes it.
+    later: dict[str, str | int] = {
+        "requestedMemoryMiB": record.requested_memory_mib,
+        "container": record.container,
+        "memoryRequestMiB": record.memory_request_mib,
+        "memoryLimitMiB": record.memory_limit_mib,
+        "cgroupsPath": record.cgroups_path,
+    }
+    body.update((key, value) for key, value in later.items() if value)
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -110,6 +127,10 @@ def decode(data: bytes) -> Record:
         pod_uid=_text(body, "podUID"),
         gpu_devices=_devices(body.get("gpuDevices")),
         requested_memory_mib=_number(body, "requestedMemoryMiB") or 0,
+        container=_optional_text(body, "container"),
+        memory_request_mib=_number(body, "memoryRequestMiB") or 0,
+        memory_limit_mib=_number(body, "memoryLimitMiB") or 0,
+        cgroups_path=_optional_text(body, "cgroupsPath", limit=MAX_PATH),
     )
 
 
@@ -145,11 +166,15 @@ def _object(value: object, what: str) -> Mapping[str, object]:
     return value
 
 
-def _text(body: Mapping[str, object], key: str) -> str:
+def _optional_text(body: Mapping[str, object], key: str, *, limit: int = MAX_TEXT) -> str:
+    return "" if body.get(key) is None else _text(body, key, limit=limit)
+
+
+def _text(body: Mapping[str, object], key: str, *, limit: int = MAX_TEXT) -> str:
     value = body.get(key)
     # Not printable includes half a surrogate pair, which would break whoever writes it out later.
-    if not isinstance(value, str) or len(value) > MAX_TEXT or not value.isprintable():
-        raise InvalidRecord(f"{key} is {_told(value)}, not printable text of at most {MAX_TEXT} characters")
+    if not isinstance(value, str) or len(value) > limit or not value.isprintable():
+        raise InvalidRecord(f"{key} is {_told(value)}, not printable text of at most {limit} characters")
     return value
 
 

@@ -19,7 +19,7 @@ from fractioning_core.service import runner, settings
 from fractioning_core.service.backoff import RetryBudget, Schedule
 from fractioning_core.service.http import HealthServer, serve_if_possible
 from nri_aio import cri
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from fractiond.afterwards import Afterwards
 from fractiond.connection_state import ConnectionState
@@ -88,7 +88,7 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         link = RuntimeLink(dial, watch=watch, turn=turn, budget=_budget(chosen), state=state, metrics=metrics)
         metrics.record_queue_depth.set_function(lambda: records.depth)
         metrics.pending_stops.set_function(lambda: enforcer.pending)
-        server = HealthServer(chosen.readiness_port, readiness=state.readiness, registry=registry)
+        server = HealthServer(chosen.readiness_port, readiness=state.readiness, page=partial(generate_latest, registry))
         await serve_if_possible(stack, server)
         await node.start()
         async with asyncio.TaskGroup() as group:

@@ -103,4 +103,8 @@ def record_of(subject: Subject, container: pb.Container, fraction: Fraction) -> 
         pod_uid=subject.pod_uid,
         gpu_devices=devices if devices or container.HasField("linux") else None,
         requested_memory_mib=fraction.effective_mib,
+        container=subject.container,
+        memory_request_mib=fraction.request_mib,
+        memory_limit_mib=fraction.limit_mib,
+        cgroups_path=container.linux.cgroups_path,
     )

@@ -17,18 +17,18 @@ from pathlib import Path, PurePath
 import structlog
 from fractioning_core.errors import FractioningError
 from fractioning_core.nvml.client import Nvml
+from fractioning_core.nvml.devicenodes import DeviceNodes, open_node
 from fractioning_core.rpc.mpsserver import mps_server
 from fractioning_core.rpc.mpsvalues import ConfigurationStatus
 from fractioning_core.service import runner, settings
 from fractioning_core.service.backoff import RetryBudget, Schedule
 from fractioning_core.service.http import HealthServer, serve_if_possible
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from mpsd import controlconfig, gate, status
 from mpsd.commands import CommandLine
 from mpsd.control import Control
 from mpsd.controlconfig import Choices
-from mpsd.devicenodes import DeviceNodes, open_node
 from mpsd.driverlabel import RETRIES, DriverLabel, labels_from
 from mpsd.driverstate import DriverState
 from mpsd.driverwatch import DriverWatch
@@ -108,7 +108,7 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
         clock=time.perf_counter,
     )
     async with AsyncExitStack() as stack:
-        server = HealthServer(chosen.health_port, readiness=truth.readiness, registry=registry)
+        server = HealthServer(chosen.health_port, readiness=truth.readiness, page=partial(generate_latest, registry))
         await serve_if_possible(stack, server)
         await _serve_rpc(stack, chosen.rpc_socket, MpsService(sources, commands=control))
         nvml = await stack.enter_async_context(Nvml.of_driver())

@@ -7,7 +7,7 @@ import pytest
 from fractioning_core.nvml import errors
 from fractioning_core.nvml.client import Nvml
 from fractioning_core.nvml.errors import DriverMismatch, NvmlSilent
-from fractioning_core.nvml.library import Device
+from fractioning_core.nvml.samples import Device
 
 GPU = Device(index=0, uuid="GPU-1", minor=2, memory_total_bytes=None)
 

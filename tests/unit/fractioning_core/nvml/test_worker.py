@@ -150,6 +150,54 @@ class TestAHangingCall:
         assert call.result() == "mine"
 
 
+class TestEndWith:
+    async def test_one_more(self, worker: Worker) -> None:
+        """
+        The last call is made in the thread, which ends then; a second end makes none.
+        """
+        names: list[str] = []
+        await worker.do(threads, deadline_seconds=LONG)
+        for _ in range(2):
+            await worker.end_with(lambda: names.append(threading.current_thread().name), patience_seconds=LONG)
+
+        assert ["test-worker"] == names
+
+    async def test_no_call_before(self, worker: Worker) -> None:
+        """
+        Where nothing was called there is nothing to end.
+        """
+        made: list[int] = []
+        await worker.end_with(lambda: made.append(1), patience_seconds=LONG)
+
+        assert ([], 0) == (made, threads())
+
+    async def test_an_error(self, worker: Worker) -> None:
+        """
+        What the last call raises is raised.
+        """
+
+        def fail() -> None:
+            raise ValueError("from the thread")
+
+        await worker.do(threads, deadline_seconds=LONG)
+        with pytest.raises(ValueError, match="from the thread"):
+            await worker.end_with(fail, patience_seconds=LONG)
+
+    async def test_behind_a_call_that_hangs(self, worker: Worker, gate: threading.Event) -> None:
+        """
+        Nobody waits longer than asked, and the last call is made when the one before returns.
+        """
+        made = threading.Event()
+        with pytest.raises(Overdue):
+            await worker.do(gate.wait, deadline_seconds=SHORT)
+        async with asyncio.timeout(LONG / 2):
+            await worker.end_with(made.set, patience_seconds=SHORT)
+        before = made.is_set()
+        gate.set()
+
+        assert (False, True) == (before, made.wait(LONG))
+
+
 async def outcome(worker: Worker, gate: threading.Event, deadline_seconds: float) -> str:
     """
     Call, and say how it went.

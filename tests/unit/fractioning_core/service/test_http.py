@@ -3,17 +3,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from errno import EADDRINUSE
+from errno import EADDRINUSE, EADDRNOTAVAIL
+from functools import partial
 from os import strerror
 
 import attrs
 import pytest
 import uvloop
-from aiohttp import ClientSession
+from aiohttp import ClientConnectorError, ClientSession
 from fractioning_core.errors import Unavailable
 from fractioning_core.service import http
+from fractioning_core.service.addresses import Address
 from fractioning_core.service.http import CannotListen, HealthServer, Readiness
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 LOOPBACK = "127.0.0.1"
 
@@ -33,8 +35,14 @@ def ready() -> Readiness:
     return Readiness(ready=True)
 
 
-def a_server(readiness: Callable[[], Readiness] = ready, registry: CollectorRegistry | None = None) -> HealthServer:
-    return HealthServer.on_ephemeral_port(readiness=readiness, registry=registry or CollectorRegistry(), host=LOOPBACK)
+def no_metrics() -> bytes:
+    return b""
+
+
+def a_server(
+    readiness: Callable[[], Readiness] = ready, page: Callable[[], bytes] = no_metrics, metrics_path: str = "/metrics"
+) -> HealthServer:
+    return HealthServer.on_ephemeral_port(readiness=readiness, page=page, host=LOOPBACK, metrics_path=metrics_path)
 
 
 async def answer(server: HealthServer, path: str, method: str = "GET") -> tuple[int, str]:
@@ -102,16 +110,45 @@ class TestPages:
         assert (200, "ok") == found
 
     async def test_metrics(self) -> None:
-        """The metrics are those of the registry, as Prometheus text."""
+        """The metrics are the page as it is at the moment, and say that they are Prometheus text."""
         registry = CollectorRegistry()
-        Gauge("demo", "A demo.", registry=registry).set(3)
+        demo = Gauge("demo", "A demo.", registry=registry)
 
-        async with a_server(registry=registry) as server, ClientSession() as session:
+        async with a_server(page=partial(generate_latest, registry)) as server, ClientSession() as session:
+            demo.set(3)
             response = await session.get(f"http://{LOOPBACK}:{server.bound_port}/metrics")
             text = await response.text()
 
-        assert "text/plain" == response.content_type
+        assert "text/plain; version=0.0.4; charset=utf-8" == response.headers["Content-Type"]
         assert "# HELP demo A demo.\n# TYPE demo gauge\ndemo 3.0\n" == text
+
+    @pytest.mark.parametrize(
+        ("metrics_path", "expected"),
+        [
+            pytest.param("/pods", {"/pods": "demo 1\n", "/healthz": "ok", "/readyz": "ok"}, id="elsewhere"),
+            pytest.param("/healthz", {"/healthz": "demo 1\n", "/readyz": "ok"}, id="where health would be"),
+            pytest.param("/readyz", {"/healthz": "ok", "/readyz": "demo 1\n"}, id="where readiness would be"),
+        ],
+    )
+    async def test_metrics_path(self, metrics_path: str, expected: dict[str, str]) -> None:
+        """The metrics are where the service wants them, and nowhere else."""
+        async with a_server(page=lambda: b"demo 1\n", metrics_path=metrics_path) as server:
+            found = {path: await answer(server, path) for path in ("/pods", "/healthz", "/readyz", "/metrics")}
+
+        assert expected == {path: text for path, (status, text) in found.items() if status == 200}
+
+    async def test_broken_page(self) -> None:
+        """A page that cannot be made is answered with 500, and the server goes on."""
+
+        def broken() -> bytes:
+            raise LookupError("a secret")
+
+        async with a_server(page=broken) as server:
+            status, text = await answer(server, "/metrics")
+            health = await answer(server, "/healthz")
+
+        assert (500, (200, "ok")) == (status, health)
+        assert "secret" not in text
 
     async def test_long_head(self) -> None:
         """A request head past its bound is refused."""
@@ -142,7 +179,7 @@ class TestPages:
 class TestListening:
     async def test_disabled(self) -> None:
         """Port 0 serves nothing, and entering it is fine."""
-        server = HealthServer(0, readiness=ready, registry=CollectorRegistry())
+        server = HealthServer(0, readiness=ready, page=no_metrics)
 
         async with server:
             port = server.bound_port
@@ -150,19 +187,48 @@ class TestListening:
         assert port is None
 
     async def test_taken_port(self) -> None:
-        """A port that is taken is an error that names it."""
+        """An address that is taken is an error that names it."""
         with socket.create_server((LOOPBACK, 0)) as taken:
             port = taken.getsockname()[1]
-            server = HealthServer(port, readiness=ready, registry=CollectorRegistry(), host=LOOPBACK)
+            server = HealthServer(port, readiness=ready, page=no_metrics, host=LOOPBACK)
             with pytest.raises(Unavailable) as caught:
                 await server.__aenter__()
 
-        assert CannotListen(port, strerror(EADDRINUSE)) == caught.value
+        assert CannotListen(Address(LOOPBACK, port), strerror(EADDRINUSE)) == caught.value
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" == str(caught.value)
+
+    async def test_taken_port_of_all_addresses(self) -> None:
+        """Where the host says nothing, only the port is named."""
+        with socket.create_server(("", 0)) as taken:
+            port = taken.getsockname()[1]
+            server = HealthServer(port, readiness=ready, page=no_metrics)
+            with pytest.raises(CannotListen) as caught:
+                await server.__aenter__()
+
         assert f"cannot listen on port {port}: Address already in use" == str(caught.value)
+
+    async def test_foreign_address(self) -> None:
+        """An address that is not this machine's is an error that names it."""
+        server = HealthServer(2112, readiness=ready, page=no_metrics, host="192.0.2.1")
+        with pytest.raises(CannotListen) as caught:
+            await server.__aenter__()
+
+        assert CannotListen(Address("192.0.2.1", 2112), strerror(EADDRNOTAVAIL)) == caught.value
+
+    @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+    async def test_one_address_of_six(self) -> None:
+        """An IPv6 address is listened on alone."""
+        server = HealthServer.on_ephemeral_port(readiness=ready, page=no_metrics, host="::1")
+        async with server, ClientSession() as session:
+            response = await session.get(f"http://[::1]:{server.bound_port}/healthz")
+            with pytest.raises(ClientConnectorError):
+                await answer(server, "/healthz")
+
+        assert 200 == response.status
 
     async def test_all_addresses(self) -> None:
         """Without a host, it answers on every address of the machine."""
-        server = HealthServer.on_ephemeral_port(readiness=ready, registry=CollectorRegistry(), host=http.ALL_ADDRESSES)
+        server = HealthServer.on_ephemeral_port(readiness=ready, page=no_metrics, host=http.ALL_ADDRESSES)
 
         async with server:
             found = await answer(server, "/healthz")
@@ -188,7 +254,7 @@ class TestListening:
         ports = []
 
         for _ in range(2):
-            async with HealthServer(port, readiness=ready, registry=CollectorRegistry(), host=LOOPBACK) as server:
+            async with HealthServer(port, readiness=ready, page=no_metrics, host=LOOPBACK) as server:
                 ports.append(server.bound_port)
 
         assert ([port, port], None) == (ports, server.bound_port)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from fractioning_core.service import kinds
+from fractioning_core.service.addresses import Address
 from fractioning_core.service.kinds import Kind
 from fractioning_core.service.problems import NotAccepted
 from hypothesis import given
@@ -37,6 +38,8 @@ class TestAccepted:
             pytest.param(kinds.integer(0, 65535), "65535", 65535, id="upper bound is allowed"),
             pytest.param(kinds.duration(None, None), "1m30s", 90.0, id="duration in seconds"),
             pytest.param(kinds.duration(0.0, 60.0), "1m", 60.0, id="longest duration is allowed"),
+            pytest.param(kinds.address(None), ":2112", Address("::", 2112), id="address without a host"),
+            pytest.param(kinds.address("0"), "0", Address("::", 0), id="address that is off"),
             pytest.param(kinds.choice(("debug", "info")), "debug", "debug", id="choice"),
             pytest.param(kinds.strings(), "a, b,c", ("a", "b", "c"), id="list"),
             pytest.param(kinds.strings(), "", (), id="empty list"),
@@ -107,6 +110,13 @@ class TestRefused:
 
 
 class TestShow:
+    @pytest.mark.parametrize("text", ["0", ":2112", "127.0.0.1:2112"])
+    def test_address(self, text: str) -> None:
+        """An address is shown as the text that gives it, off or not."""
+        kind = kinds.address("0")
+
+        assert text == kind.show(kind.parse(text))
+
     @given(st.integers(-(2**63), 2**63 - 1))
     def test_integer(self, value: int) -> None:
         """A number is shown as the text that gives it."""

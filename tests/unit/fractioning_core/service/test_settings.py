@@ -3,11 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 
 import attrs
 import pytest
 from fractioning_core.errors import InvalidInput, Misuse
 from fractioning_core.service import settings
+from fractioning_core.service.addresses import Address
 from fractioning_core.service.problems import BadSettings
 
 
@@ -225,6 +227,66 @@ class TestLoad:
             load(*argv, PORT="nonsense")
 
         assert expected == caught.value.text
+
+
+@attrs.frozen
+class Pair:
+    """Two settings that may not be equal, one of them with a value that an empty text stands for."""
+
+    left: str = settings.string(
+        "left", env="LEFT", default="a", pattern="[a-z]?", help="", normalize=lambda text: text or "a"
+    )
+    right: str = settings.string("right", env="RIGHT", default="b", pattern="[a-z]", help="")
+    seconds: float = settings.duration("seconds", default=5.0, help="", normalize=lambda seconds: max(2.0, seconds))
+    listen: Address = settings.address(  # noqa: RUF009 - declares the field
+        "listen", default=Address("::", 8080), help="", off="0"
+    )
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+        """Refuse equal letters."""
+        if values.get("left") == values.get("right"):
+            yield "right", "is the same as left; accepted: another letter"
+
+
+def pair(*argv: str, **environ: str) -> Pair:
+    return settings.load(Pair, program="demo", version="1", argv=argv, environ=environ)
+
+
+class TestNormalize:
+    def test_value_meant(self) -> None:
+        """A value that is accepted may stand for another."""
+        loaded = pair("--left=", "--seconds=0s", "--listen=0")
+
+        assert Pair(left="a", right="b", seconds=2.0, listen=Address("::", 0)) == loaded
+
+
+class TestConflicts:
+    @pytest.mark.parametrize(
+        ("argv", "environ", "source"),
+        [
+            pytest.param(["--right=a"], {}, "--right", id="by flag"),
+            pytest.param([], {"RIGHT": "a"}, "RIGHT", id="by variable"),
+            pytest.param(["--left=b"], {}, "--right", id="with a default"),
+            pytest.param(["--left=", "--right=a"], {}, "--right", id="with the value meant"),
+        ],
+    )
+    def test_values_that_do_not_go_together(self, argv: list[str], environ: dict[str, str], source: str) -> None:
+        """What a class says about its values together is a mistake of whatever set the value."""
+        with pytest.raises(BadSettings) as caught:
+            pair(*argv, **environ)
+
+        assert f"{source}: is the same as left; accepted: another letter" == str(caught.value)
+
+    def test_beside_other_mistakes(self) -> None:
+        """Conflicts are told together with malformed values, which take no part in them."""
+        with pytest.raises(BadSettings) as caught:
+            pair("--right=a", "--seconds=x")
+        with pytest.raises(BadSettings) as alone:
+            pair("--right=a", "--left=1")
+
+        assert ["--seconds", "--right"] == [problem.source for problem in caught.value.problems]
+        assert ["--left"] == [problem.source for problem in alone.value.problems]
 
 
 class TestDeclarations:

@@ -1,5 +1,7 @@
 """
 NVML for the event loop: readings with a deadline, never a blocked loop.
+
+This is for who reads now and then; who does so every few seconds takes `monitor`.
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from collections.abc import Callable
 from typing import Protocol, Self, TypeVar
 
 from fractioning_core.nvml.errors import NvmlSilent
-from fractioning_core.nvml.library import Device, Library
+from fractioning_core.nvml.library import Library
+from fractioning_core.nvml.samples import Device
 from fractioning_core.nvml.worker import Overdue, Worker
 
 T = TypeVar("T")
@@ -17,9 +20,9 @@ T = TypeVar("T")
 DEADLINE_SECONDS = 10.0
 
 
-class Readings(Protocol):
+class Caller(Protocol):
     """
-    The readings, blocking; `library.Library` has them.
+    Who makes the calls.
     """
 
     @property
@@ -27,6 +30,12 @@ class Readings(Protocol):
         """
         The function under way.
         """
+
+
+class Readings(Caller, Protocol):
+    """
+    The readings, blocking; `library.Library` has them.
+    """
 
     def driver_version(self) -> str:
         """
@@ -91,7 +100,17 @@ class Nvml:
         self._worker.close()
 
     async def _read(self, reading: Callable[[], T]) -> T:
-        try:
-            return await self._worker.do(reading, deadline_seconds=self._deadline_seconds)
-        except Overdue as overdue:
-            raise NvmlSilent(self._readings.doing, overdue.seconds) from overdue
+        return await answer(self._worker, self._readings, reading, deadline_seconds=self._deadline_seconds)
+
+
+async def answer(worker: Worker, caller: Caller, reading: Callable[[], T], *, deadline_seconds: float) -> T:
+    """
+    Have a reading made in the worker's thread.
+
+    Raises:
+        NvmlSilent: It has not returned in time, or one before it has not.
+    """
+    try:
+        return await worker.do(reading, deadline_seconds=deadline_seconds)
+    except Overdue as overdue:
+        raise NvmlSilent(caller.doing, overdue.seconds) from overdue

@@ -79,6 +79,7 @@ class Worker:
         self._turn = asyncio.Lock()
         self._current: _Call | None = None
         self._has_thread = False
+        self._is_closed = False
 
     async def do(self, job: Callable[[], T], *, deadline_seconds: float) -> T:
         """
@@ -115,7 +116,28 @@ class Worker:
         """
         Let the thread end after the call under way; waits for nothing.
         """
+        self._is_closed = True
         self._calls.put(None)
+
+    async def end_with(self, last: Callable[[], object], *, patience_seconds: float) -> None:
+        """
+        Let the thread end after the call under way and one more.
+
+        Args:
+            last: What to call, unless nothing ever was.
+            patience_seconds: How long to wait for it; what it raises by then is raised.
+        """
+        if self._is_closed or not self._has_thread:
+            self.close()
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        call = _Call(last, loop, loop.create_future(), started_at=now, due_at=now + patience_seconds)
+        self._calls.put(call)
+        self.close()
+        await asyncio.wait([call.result], timeout=patience_seconds)
+        if call.result.done():
+            call.result.result()
 
     async def _wait_for_thread(self, now: float) -> None:
         """

@@ -30,6 +30,7 @@ class Setting(Generic[T]):
         group: Heading in the help.
         env: Environment variable that sets it, if any.
         check: Raises InvalidInput or ValueError for a value of the right kind that is still wrong.
+        normalize: Gives the value meant by one that is accepted, such as the default for an empty text.
     """
 
     flag: str
@@ -39,6 +40,7 @@ class Setting(Generic[T]):
     group: str
     env: str | None
     check: Callable[[T], object] | None
+    normalize: Callable[[T], T] | None = None
 
     def read(self, text: str) -> T:
         """
@@ -53,7 +55,7 @@ class Setting(Generic[T]):
                 self.check(value)
             except ValueError as refusal:
                 raise InvalidInput(f"{shown(text)} is refused: {refusal}") from refusal
-        return value
+        return value if self.normalize is None else self.normalize(value)
 
 
 def declared(cls: type[attrs.AttrsInstance]) -> Mapping[str, Setting[object]]:

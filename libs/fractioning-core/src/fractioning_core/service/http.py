@@ -1,7 +1,7 @@
 """The HTTP side of a service: alive, ready, and its metrics.
 
 `/healthz` says that the event loop turns and nothing else, so that a restart is asked for only when one would help.
-`/readyz` says what the service states about itself, with the reason when it is not ready. Both and `/metrics` are open
+`/readyz` says what the service states about itself, with the reason when it is not ready. Both and the metrics are open
 to the pod network, hence the small bounds.
 """
 
@@ -17,13 +17,12 @@ from typing import Self
 import attrs
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from fractioning_core.errors import Unavailable
+from fractioning_core.service.addresses import ALL_ADDRESSES, Address
 
-ALL_ADDRESSES = "::"
-"""IPv6 and IPv4 alike where the kernel has both, else IPv4."""
+METRICS_PATH = "/metrics"
 
 SHUTDOWN_SECONDS = 5.0
 """How long a request in progress may hold up the end of a service."""
@@ -55,31 +54,34 @@ class Readiness:
 @attrs.frozen(auto_exc=False)
 class CannotListen(Unavailable):
     """
-    A port could not be opened.
+    An address could not be listened on.
     """
 
-    port: int
+    address: Address
     cause: str
 
     def __str__(self) -> str:
-        return f"cannot listen on port {self.port}: {self.cause}"
+        where = f"port {self.address.port}" if self.address.host == ALL_ADDRESSES else str(self.address)
+        return f"cannot listen on {where}: {self.cause}"
 
 
 @attrs.define(eq=False)
 class HealthServer:
     """
-    Serves `/healthz`, `/readyz` and `/metrics` while entered.
+    Serves `/healthz`, `/readyz` and the metrics while entered.
 
     Args:
         port: Where to listen; 0 serves nothing. `on_ephemeral_port` takes whatever port is free instead.
         readiness: Asked at each `/readyz`, from the event loop, so it answers from memory.
-        registry: What `/metrics` shows.
+        page: Gives the metrics as Prometheus text, from the event loop as well.
+        metrics_path: Where they are; it may be the path of one of the other pages, which is then not served.
         host: Address to listen on.
     """
 
     port: int
     _readiness: Callable[[], Readiness] = attrs.field(kw_only=True)
-    _registry: CollectorRegistry = attrs.field(kw_only=True)
+    _page: Callable[[], bytes] = attrs.field(kw_only=True)
+    _metrics_path: str = attrs.field(default=METRICS_PATH, kw_only=True)
     _host: str = attrs.field(default=ALL_ADDRESSES, kw_only=True)
     _enabled: bool = attrs.field(init=False)
     _runner: web.AppRunner | None = attrs.field(default=None, init=False)
@@ -90,11 +92,18 @@ class HealthServer:
         self._enabled = self.port != 0
 
     @classmethod
-    def on_ephemeral_port(cls, *, readiness: Callable[[], Readiness], registry: CollectorRegistry, host: str) -> Self:
+    def on_ephemeral_port(
+        cls,
+        *,
+        readiness: Callable[[], Readiness],
+        page: Callable[[], bytes],
+        host: str,
+        metrics_path: str = METRICS_PATH,
+    ) -> Self:
         """
         Make a server on a port that the kernel picks; read it from `bound_port`.
         """
-        server = cls(0, readiness=readiness, registry=registry, host=host)
+        server = cls(0, readiness=readiness, page=page, metrics_path=metrics_path, host=host)
         server._enabled = True
         return server
 
@@ -103,10 +112,10 @@ class HealthServer:
         Start to listen.
 
         Raises:
-            CannotListen: The port is taken or not allowed; the caller decides whether that matters.
+            CannotListen: The address is taken or not allowed; the caller decides whether that matters.
         """
         if self._enabled:
-            sock = _bind(self._host, self.port)
+            sock = _bind(Address(self._host, self.port))
             self._runner = web.AppRunner(
                 self._application(),
                 access_log=None,
@@ -133,10 +142,10 @@ class HealthServer:
             await runner.cleanup()
 
     def _application(self) -> web.Application:
+        pages = {"/healthz": self._healthz, "/readyz": self._readyz} | {self._metrics_path: self._metrics}
         application = web.Application()
-        application.router.add_get("/healthz", self._healthz)
-        application.router.add_get("/readyz", self._readyz)
-        application.router.add_get("/metrics", self._metrics)
+        for path, handler in pages.items():
+            application.router.add_get(path, handler)
         return application
 
     # An exception in one of these is answered with 500 and logged by aiohttp, which goes on serving.
@@ -151,7 +160,8 @@ class HealthServer:
         return web.Response(text=state.reason or "not ready", status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # Of the older format, which every scraper reads and which no family of ours needs more than.
+        return web.Response(body=self._page(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 async def serve_if_possible(stack: AsyncExitStack, server: HealthServer) -> None:
@@ -164,13 +174,15 @@ async def serve_if_possible(stack: AsyncExitStack, server: HealthServer) -> None
         structlog.get_logger().error("http_not_served", error=str(error))
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind(address: Address) -> socket.socket:
+    host, port = address.host, address.port
     try:
         if host != ALL_ADDRESSES:
-            return socket.create_server((host, port))
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, port), family=family)
         if socket.has_dualstack_ipv6():
             return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
         return socket.create_server(("", port))
     except OSError as exc:
         # The error's own text repeats the address; its number says it all.
-        raise CannotListen(port, os.strerror(exc.errno) if exc.errno else str(exc)) from exc
+        raise CannotListen(address, os.strerror(exc.errno) if exc.errno else str(exc)) from exc

@@ -14,6 +14,8 @@ import attrs
 
 from fractioning_core import durations
 from fractioning_core.errors import InvalidDuration
+from fractioning_core.service import addresses
+from fractioning_core.service.addresses import Address
 from fractioning_core.service.problems import NotAccepted
 
 T = TypeVar("T")
@@ -126,6 +128,20 @@ def duration(minimum: float | None, maximum: float | None) -> Kind[float]:
         return seconds
 
     return Kind(placeholder="duration", parse=parse, show=_seconds_to_text)
+
+
+def address(off: str | None) -> Kind[Address]:
+    """
+    Where to listen, as Go writes it, or one text that means nowhere.
+    """
+
+    def parse(text: str) -> Address:
+        return addresses.NOWHERE if text == off else addresses.parse(text)
+
+    def show(value: Address) -> str:
+        return str(value) if off is None or value != addresses.NOWHERE else off
+
+    return Kind(placeholder="address", parse=parse, show=show)
 
 
 def choice(choices: Sequence[str]) -> Kind[str]:

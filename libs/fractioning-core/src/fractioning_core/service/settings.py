@@ -4,19 +4,22 @@ A service declares a frozen attrs class whose fields are made by the functions b
 beats the environment, which beats the default, and an environment variable that is empty counts as unset. Whatever is
 malformed stops the start, with one line for each mistake: falling back to a default would let a typo switch an
 enforcement off unseen. The environment behind a flag that was given is not looked at, since nothing comes of it.
+
+A class may also say which values do not go together, in a class method `conflicts`; see `Conflicting`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 import attrs
 
 from fractioning_core.errors import InvalidInput
 from fractioning_core.service import commandline, declarations, kinds, usage
+from fractioning_core.service.addresses import Address
 from fractioning_core.service.commandline import CommandLine
 from fractioning_core.service.declarations import Setting
 from fractioning_core.service.problems import BadSettings, Problem
@@ -37,7 +40,22 @@ class Answered(Exception):  # noqa: N818 - nothing failed: the caller asked a qu
     text: str
 
 
-def string(
+@runtime_checkable
+class Conflicting(Protocol):
+    """
+    A settings class that looks at its values together.
+    """
+
+    def conflicts(self, values: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+        """
+        Say which attributes are wrong beside the others, and why, with the accepted form.
+
+        Args:
+            values: By attribute; those that are malformed by themselves are left out.
+        """
+
+
+def string(  # noqa: PLR0913 - all but the first are named where it is called
     flag: str,
     *,
     default: str,
@@ -47,12 +65,15 @@ def string(
     pattern: str | None = None,
     accepted: str | None = None,
     check: Callable[[str], object] | None = None,
+    normalize: Callable[[str], str] | None = None,
 ) -> str:
     """
     Declare a text, which must match a pattern whole where one is given.
     """
     kind = kinds.string(pattern, accepted)
-    return _field(Setting(flag, kind=kind, default=default, help=help, group=group, env=env, check=check))
+    return _field(
+        Setting(flag, kind=kind, default=default, help=help, group=group, env=env, check=check, normalize=normalize)
+    )
 
 
 def path(
@@ -102,7 +123,7 @@ def integer(
     return _field(Setting(flag, kind=kind, default=default, help=help, group=group, env=env, check=check))
 
 
-def duration(
+def duration(  # noqa: PLR0913 - as above
     flag: str,
     *,
     default: float,
@@ -112,12 +133,31 @@ def duration(
     minimum: float | None = None,
     maximum: float | None = None,
     check: Callable[[float], object] | None = None,
+    normalize: Callable[[float], float] | None = None,
 ) -> float:
     """
     Declare a duration; value and bounds are seconds, the text has a unit.
     """
     kind = kinds.duration(minimum, maximum)
-    return _field(Setting(flag, kind=kind, default=default, help=help, group=group, env=env, check=check))
+    return _field(
+        Setting(flag, kind=kind, default=default, help=help, group=group, env=env, check=check, normalize=normalize)
+    )
+
+
+def address(
+    flag: str,
+    *,
+    default: Address,
+    help: str,  # noqa: A002 - as above
+    group: str = "Settings",
+    env: str | None = None,
+    off: str | None = None,
+) -> Address:
+    """
+    Declare an address to listen on; the text `off`, where one is given, means nowhere.
+    """
+    kind = kinds.address(off)
+    return _field(Setting(flag, kind=kind, default=default, help=help, group=group, env=env, check=None))
 
 
 def choice(
@@ -172,14 +212,19 @@ def load(cls: type[S], *, program: str, version: str, argv: Sequence[str], envir
         raise Answered(usage.render(program, declared.values()))
     if line.asks_version:
         raise Answered(f"{program} {version}\n")
-    values: dict[str, object] = {}
+    values = {name: setting.default for name, setting in declared.items()}
+    sources = {name: f"--{setting.flag}" for name, setting in declared.items()}
     problems = list(line.problems)
     for name, setting in declared.items():
         for source, text in _iter_texts(setting, line, environ):
+            sources[name] = source
             try:
                 values[name] = setting.read(text)
             except InvalidInput as refusal:
+                values.pop(name, None)
                 problems.append(Problem(source, str(refusal)))
+    if isinstance(cls, Conflicting):
+        problems += [Problem(sources[name], text) for name, text in cls.conflicts(values)]
     if problems:
         raise BadSettings(tuple(problems))
     return cls(**values)

@@ -43,15 +43,29 @@ def a_fraction(
     return Fraction(request_mib, limit_mib, mode, devices)
 
 
-def a_record(
+def a_record(  # noqa: PLR0913  one for each field
     *,
     pod: str = "trainer-7d9f",
     namespace: str = "team-ml",
     pod_uid: str = "3f2a-uid",
     gpu_devices: tuple[GpuDevice, ...] | None = (),
     requested_memory_mib: int = 2048,
+    container: str = "",
+    memory_request_mib: int = 0,
+    memory_limit_mib: int = 0,
+    cgroups_path: str = "",
 ) -> Record:
     """
-    Record a container with 2 GiB and no GPU seen yet.
+    Record a container with 2 GiB and no GPU seen yet, as a writer does that tells no more.
     """
-    return Record(pod, namespace, pod_uid, gpu_devices, requested_memory_mib)
+    return Record(
+        pod=pod,
+        namespace=namespace,
+        pod_uid=pod_uid,
+        gpu_devices=gpu_devices,
+        requested_memory_mib=requested_memory_mib,
+        container=container,
+        memory_request_mib=memory_request_mib,
+        memory_limit_mib=memory_limit_mib,
+        cgroups_path=cgroups_path,
+    )

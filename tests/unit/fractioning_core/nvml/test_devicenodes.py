@@ -10,8 +10,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from mpsd import devicenodes
-from mpsd.devicenodes import DeviceNodes, DevicesRevoked
+from fractioning_core.nvml import devicenodes
+from fractioning_core.nvml.devicenodes import DeviceNodes, DevicesRevoked
 
 pytestmark = pytest.mark.looptime
 
@@ -47,7 +47,7 @@ async def goes_on(watch: DeviceNodes, seconds: float) -> bool:
 
 class TestDeviceNodes:
     async def test_refused_while_nvml_fails(self) -> None:
-        """It ends mpsd well within five minutes, saying that the container has to be re-created."""
+        """It ends the service well within five minutes, saying that the container has to be re-created."""
         with pytest.raises(DevicesRevoked) as caught:
             await Host().watch().run()
 

@@ -1,5 +1,5 @@
 """
-Ends mpsd when its container has lost the right to the GPU's device nodes.
+Ends a service when its container has lost the right to the GPU's device nodes.
 
 A reload of the host's systemd, among others, takes them from running containers: NVML then fails for good in this
 container though the host is fine, and only a new container gets them back. That differs from a broken driver in one
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import attrs
 import structlog
+
 from fractioning_core.errors import Unavailable, escaped
 
 CONTROL_NODE = "nvidiactl"

@@ -1,0 +1,4 @@
+from metricsd.app import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+
+import attrs
+import pytest
+from fractioning_core.nvml import errors
+from fractioning_core.nvml.calltimes import CallTimes
+from fractioning_core.nvml.errors import NvmlSilent, NvmlUnavailable
+from fractioning_core.nvml.monitor import NvmlMonitor
+from fractioning_core.nvml.samples import CallTime, LimitsQuery, MemoryLimits, Sample
+
+SAMPLE = Sample("615.43.02", ())
+LIMITS = MemoryLimits(1, 2, 3)
+UNKNOWN = errors.returned(999, name="UNKNOWN", function="DeviceGetCount")
+
+# Real threads need real time; deadlines here are either never met or met by the first look.
+SHORT = 0.02
+LONG = 10.0
+
+
+@attrs.define
+class FakeReadings:
+    """
+    Readings that a test decides on; they say in which thread they were closed.
+    """
+
+    times: CallTimes = attrs.field(factory=CallTimes)
+    fails: bool = False
+    gate: threading.Event = attrs.field(factory=threading.Event)
+    entered: threading.Event = attrs.field(factory=threading.Event)
+    closed: threading.Event = attrs.field(factory=threading.Event)
+    closed_in: list[str] = attrs.field(factory=list)
+    doing: str = "Init"
+
+    def __attrs_post_init__(self) -> None:
+        self.gate.set()
+
+    def sample(self) -> Sample:
+        """
+        Wait for the gate, and answer or fail.
+        """
+        self.doing = "DeviceGetCount"
+        self.entered.set()
+        self.gate.wait()
+        self.times.add(self.doing, 0.25, "UNKNOWN" if self.fails else "")
+        if self.fails:
+            raise UNKNOWN
+        return SAMPLE
+
+    def memory_limits(self, queries: Sequence[LimitsQuery]) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
+        """
+        Give the same to each.
+        """
+        return (LIMITS,) * len(queries)
+
+    def close(self) -> None:
+        """
+        Note the thread.
+        """
+        self.closed_in.append(threading.current_thread().name)
+        self.closed.set()
+
+
+@pytest.fixture
+def readings() -> Iterator[FakeReadings]:
+    """
+    Readings whose gate is open after the test.
+    """
+    made = FakeReadings()
+    yield made
+    made.gate.set()
+
+
+def of(readings: FakeReadings, *, deadline_seconds: float = LONG) -> NvmlMonitor:
+    """
+    Make a monitor of readings.
+    """
+    return NvmlMonitor(readings, readings.times, deadline_seconds=deadline_seconds)
+
+
+class TestReadings:
+    async def test_a_sample(self, readings: FakeReadings) -> None:
+        """
+        A sample is given as it was read.
+        """
+        async with of(readings) as nvml:
+            assert SAMPLE == await nvml.sample()
+
+    async def test_limits(self, readings: FakeReadings) -> None:
+        """
+        Each query has its answer.
+        """
+        async with of(readings) as nvml:
+            assert (LIMITS, LIMITS) == await nvml.memory_limits([LimitsQuery(0, "/a"), LimitsQuery(1, "/b")])
+
+    async def test_an_error(self, readings: FakeReadings) -> None:
+        """
+        An error of NVML reaches the caller, and the next reading tries again.
+        """
+        readings.fails = True
+        async with of(readings) as nvml:
+            with pytest.raises(NvmlUnavailable):
+                await nvml.sample()
+            readings.fails = False
+
+            assert SAMPLE == await nvml.sample()
+
+    async def test_silence(self, readings: FakeReadings) -> None:
+        """
+        While a reading hangs, it and all later ones say in which function.
+        """
+        readings.gate.clear()
+        async with of(readings, deadline_seconds=SHORT) as nvml:
+            with pytest.raises(NvmlSilent) as first:
+                await nvml.sample()
+            with pytest.raises(NvmlSilent) as second:
+                await nvml.memory_limits([])
+            readings.gate.set()
+
+        assert ["DeviceGetCount"] * 2 == [first.value.function, second.value.function]
+
+
+class TestTakeCalls:
+    async def test_of_failed_readings_too(self, readings: FakeReadings) -> None:
+        """
+        How long calls took is told once, also where the reading failed.
+        """
+        async with of(readings) as nvml:
+            await nvml.sample()
+            readings.fails = True
+            with pytest.raises(NvmlUnavailable):
+                await nvml.sample()
+
+            expected = (CallTime("DeviceGetCount", 0.25), CallTime("DeviceGetCount", 0.25, "UNKNOWN"))
+            assert (expected, (), 0) == (nvml.take_calls(), nvml.take_calls(), nvml.calls_dropped)
+
+    async def test_of_one_that_hangs(self, readings: FakeReadings) -> None:
+        """
+        They are told while a reading hangs.
+        """
+        readings.gate.clear()
+        async with of(readings, deadline_seconds=SHORT) as nvml:
+            with pytest.raises(NvmlSilent):
+                await nvml.sample()
+            hanging = nvml.take_calls()
+            readings.gate.set()
+
+        assert () == hanging
+
+
+class TestTheEnd:
+    async def test_it_is_made_in_the_thread(self, readings: FakeReadings) -> None:
+        """
+        The session ends in the thread that made the readings, once.
+        """
+        async with of(readings) as nvml:
+            await nvml.sample()
+            await nvml.aclose()
+
+        assert ["nvml"] == readings.closed_in
+
+    async def test_nothing_was_read(self, readings: FakeReadings) -> None:
+        """
+        Without a reading there is nothing to end.
+        """
+        async with of(readings):
+            pass
+
+        assert [] == readings.closed_in
+
+    async def test_after_the_call_under_way(self, readings: FakeReadings) -> None:
+        """
+        A reading whose caller has left is done before the session ends.
+        """
+        readings.gate.clear()
+        async with of(readings) as nvml:
+            left = asyncio.get_running_loop().create_task(nvml.sample())
+            await asyncio.to_thread(readings.entered.wait)
+            left.cancel()
+            asyncio.get_running_loop().call_later(SHORT, readings.gate.set)
+
+        assert (1, ["nvml"]) == (len(nvml.take_calls()), readings.closed_in)
+
+    async def test_a_call_that_hangs(self, readings: FakeReadings) -> None:
+        """
+        A call that hangs holds nobody up for long, and the session ends when it returns.
+        """
+        readings.gate.clear()
+        async with asyncio.timeout(LONG / 2), of(readings, deadline_seconds=SHORT) as nvml:
+            with pytest.raises(NvmlSilent):
+                await nvml.sample()
+        before = list(readings.closed_in)
+        readings.gate.set()
+        readings.closed.wait(LONG)
+
+        assert ([], ["nvml"]) == (before, readings.closed_in)
