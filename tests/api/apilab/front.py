@@ -2,7 +2,8 @@
 A TLS server before the API server that knows only the newest token, as an API server does after a rotation.
 
 The real server keeps accepting a token for a while after its end, so that what a client does at the first refusal
-would take minutes to see.
+would take minutes to see. A watch is passed on for as long as its token is the newest: with the first event after that
+it is cut.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Front:
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust))
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(application, access_log=None)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=identity).start()
         return self
@@ -67,18 +68,28 @@ class Front:
         if self._session is not None:
             await self._session.close()
 
-    async def _answer(self, request: web.Request) -> web.Response:
-        if request.headers.get("Authorization") != f"Bearer {self._newest()}":
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if not self._is_newest(request):
             self.refused[request.method] += 1
             return web.json_response({"kind": "Status", "message": "Unauthorized", "code": 401}, status=401)
         self.passed[request.method] += 1
         return await self._passed_on(request)
 
-    async def _passed_on(self, request: web.Request) -> web.Response:
+    def _is_newest(self, request: web.Request) -> bool:
+        return request.headers.get("Authorization") == f"Bearer {self._newest()}"
+
+    async def _passed_on(self, request: web.Request) -> web.StreamResponse:
         assert self._session is not None, "entered"
         headers = {name: request.headers[name] for name in ("Authorization", "Accept", "Content-Type")}
         url = f"{self._plane.account.url}{request.path_qs}"
         body = await request.read()
         async with self._session.request(request.method, url, headers=headers, data=body) as answer:
-            content_type = answer.headers["Content-Type"]
-            return web.Response(body=await answer.read(), status=answer.status, headers={"Content-Type": content_type})
+            copy = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]})
+            await copy.prepare(request)
+            async for chunk in answer.content.iter_any():
+                if not self._is_newest(request):
+                    assert request.transport is not None, "open"
+                    request.transport.abort()
+                    break
+                await copy.write(chunk)
+            return copy

@@ -10,8 +10,10 @@ from fractioning_core.kube.errors import (
     ApiRejection,
     BadAnswer,
     Conflict,
+    Expired,
     Forbidden,
     InvalidNodeName,
+    LeaseLost,
     NotFound,
     Unauthorized,
 )
@@ -36,6 +38,7 @@ class TestFromStatus:
             pytest.param(403, Forbidden, Unavailable, id="forbidden"),
             pytest.param(404, NotFound, Unavailable, id="not found"),
             pytest.param(409, Conflict, Unavailable, id="conflict"),
+            pytest.param(410, Expired, Unavailable, id="gone"),
             pytest.param(422, ApiRejection, InvalidInput, id="invalid object"),
             pytest.param(429, ApiOverloaded, Unavailable, id="too many requests"),
             pytest.param(500, ApiOverloaded, Unavailable, id="internal error"),
@@ -79,6 +82,25 @@ class TestFromStatus:
 
         assert f"{REQUEST}: 403 from the API server: {'x' * 300}..." == str(error)
 
+    @pytest.mark.parametrize(
+        ("header", "seconds"),
+        [
+            pytest.param(None, 0.0, id="nothing"),
+            pytest.param("7", 7.0, id="seconds"),
+            pytest.param("9" * 5000, 60.0, id="more than is obeyed"),
+            pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", 0.0, id="a date"),
+            pytest.param("\u0667", 0.0, id="another alphabet's digit"),
+            pytest.param("-1", 0.0, id="below zero"),
+        ],
+    )
+    def test_retry_after(self, header: str | None, seconds: float) -> None:
+        """
+        A time to wait is kept, within reason.
+        """
+        error = errors.from_status(REQUEST, 429, b"slow", retry_after=header)
+
+        assert ApiOverloaded(REQUEST, 429, "slow", seconds) == error
+
 
 class TestText:
     """
@@ -96,6 +118,7 @@ class TestText:
             pytest.param(
                 BadAnswer(REQUEST, "is not JSON"), f"{REQUEST}: the API server's answer is not JSON", id="bad answer"
             ),
+            pytest.param(LeaseLost("a/b", "c has it"), "lost the lease a/b: c has it", id="lease lost"),
         ],
     )
     def test_facts(self, error: FractioningError, text: str) -> None:

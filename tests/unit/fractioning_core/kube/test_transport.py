@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import attrs
 import pytest
 from aiohttp import web
 from fractioning_core.errors import FileUnavailable
-from fractioning_core.kube.errors import ApiUnreachable, BadAnswer, Forbidden, NoToken, Unauthorized
+from fractioning_core.kube.errors import ApiOverloaded, ApiUnreachable, BadAnswer, Forbidden, NoToken, Unauthorized
 from fractioning_core.kube.incluster import Account
 from fractioning_core.kube.tokens import FileTokens
 from fractioning_core.kube.transport import Request, Transport
-from fractioning_core.testing.apiserver import FakeApiServer, agree, cut, refuse
+from fractioning_core.testing.apiserver import Ending, FakeApiServer, Streamed, agree, cut, refuse
 
 GET = Request("GET", "/api/v1/nodes/node-a")
+WATCH = Request("GET", "/api/v1/nodes", query={"watch": "true", "labelSelector": "a=b,c in (d, e)"})
+SILENCE_SECONDS = 5.0
+
+
+async def streamed(api: Transport, *, silence_seconds: float = SILENCE_SECONDS) -> bytes:
+    """
+    Read a whole stream.
+    """
+    async with api.stream(WATCH, silence_seconds=silence_seconds) as chunks:
+        return b"".join([chunk async for chunk in chunks])
 
 
 class TestAsk:
@@ -65,6 +76,106 @@ class TestAsk:
             await api.ask(GET)
 
         assert BadAnswer("GET /api/v1/nodes/node-a", reason) == raised.value
+
+
+class TestStream:
+    """
+    An answer that goes on and on.
+    """
+
+    async def test_chunks(self, api: Transport, server: FakeApiServer) -> None:
+        """
+        The bytes come as they are sent, and the server sees who asks and for what.
+        """
+        server.answers = [Streamed((b"a\n", b"b" * 300_000, b"c"))]
+        data = await streamed(api)
+        seen = server.seen[0]
+
+        assert b"a\n" + b"b" * 300_000 + b"c" == data
+        assert ("GET", WATCH.path, WATCH.query, "first") == (seen.verb, seen.path, seen.query, seen.token)
+
+    async def test_before_the_end(self, api: Transport, server: FakeApiServer) -> None:
+        """
+        What has come is there before the rest is.
+        """
+        server.answers = [Streamed((b"a",), Ending.SILENCE)]
+        async with api.stream(WATCH, silence_seconds=SILENCE_SECONDS) as chunks:
+            assert b"a" == await anext(aiter(chunks))
+
+    async def test_compressed(self, api: Transport, server: FakeApiServer) -> None:
+        """
+        An answer may be compressed.
+        """
+        server.answers = [Streamed((gzip.compress(b"a" * 1000),), headers={"Content-Encoding": "gzip"})]
+
+        assert b"a" * 1000 == await streamed(api)
+        assert "gzip" in server.seen[0].headers["Accept-Encoding"]
+
+    @pytest.mark.parametrize(
+        ("ending", "cause"),
+        [
+            pytest.param(Ending.CUT, "Response payload is not completed", id="cut"),
+            pytest.param(Ending.SILENCE, "nothing within 0.05 s", id="silent"),
+        ],
+    )
+    async def test_breaks_off(self, api: Transport, server: FakeApiServer, ending: Ending, cause: str) -> None:
+        """
+        A connection that breaks off, or from which nothing comes any more, is an error.
+        """
+        server.answers = [Streamed((b"a",), ending)]
+
+        with pytest.raises(ApiUnreachable, match=cause):
+            await streamed(api, silence_seconds=0.05)
+
+    async def test_refusal(self, api: Transport, server: FakeApiServer) -> None:
+        """
+        A refusal is the same error as for a single answer.
+        """
+        server.answers = [refuse(429, "slow", retry_after="7")]
+        errors = []
+        for asked in (streamed(api), api.ask(GET)):
+            with pytest.raises(ApiOverloaded) as raised:
+                await asked
+            errors.append(raised.value)
+
+        assert [
+            ApiOverloaded("GET /api/v1/nodes", 429, "slow", 7.0),
+            ApiOverloaded("GET /api/v1/nodes/node-a", 429, "slow", 7.0),
+        ] == errors
+
+    async def test_no_answer(self, account: Account, server: FakeApiServer) -> None:
+        """
+        A server that does not even begin to answer is given up at the deadline of a request.
+        """
+        server.hangs = True
+        tokens = FileTokens(account.token_file)
+
+        async with Transport(account, tokens=tokens, user_agent="tests", deadline_seconds=0.05) as api:
+            with pytest.raises(ApiUnreachable, match=r"nothing within 0\.05 s"):
+                await streamed(api)
+
+    async def test_rotation(self, api: Transport, server: FakeApiServer, account: Account) -> None:
+        """
+        Each stream is opened with the newest token, and a swap costs one refusal.
+        """
+        server.answers = [Streamed((b"a",))]
+        for token in ("first", "second"):
+            account.token_file.write_text(token)
+            server.accepted_token = token
+            await streamed(api)
+            await streamed(api)
+
+        assert ["first", "first", "first", "second", "second"] == [seen.token for seen in server.seen]
+
+    async def test_left_early(self, api: Transport, server: FakeApiServer) -> None:
+        """
+        A stream that is left is closed, and its connection is not used again.
+        """
+        server.answers = [Streamed((b"a",), Ending.SILENCE), agree]
+        async with api.stream(WATCH, silence_seconds=SILENCE_SECONDS) as chunks:
+            await anext(aiter(chunks))
+
+        assert {"kind": "Node"} == await api.ask(GET)
 
 
 class TestTokens:

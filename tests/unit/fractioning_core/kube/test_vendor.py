@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from pathlib import Path
+
+import certifi
+from fractioning_core.kube import vendor
+from fractioning_core.testing.apiserver import Ending, FakeApiServer, Streamed
 
 
 def printed(program: str) -> str:
@@ -55,3 +61,29 @@ print(client.ApiException is vendor.ApiException, kubernetes_asyncio.client is c
 """
 
         assert "True True" == printed(program)
+
+
+class TestStream:
+    """
+    A connection from which is read for long.
+    """
+
+    async def test_keep_alive(self, server: FakeApiServer) -> None:
+        """
+        The kernel probes it after half a minute of silence.
+        """
+        server.answers = [Streamed((b"a",), Ending.SILENCE)]
+        client = vendor.open_client(ca_file=Path(certifi.where()))
+        headers = {"Authorization": "Bearer t"}
+        response = await vendor.open_stream(client, server.url, query={}, headers=headers, buffer_bytes=1024)
+        assert response.connection is not None
+        assert response.connection.transport is not None
+        connection = response.connection.transport.get_extra_info("socket")
+        options = [
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+            connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+        ]
+        response.close()
+        await client.close()
+
+        assert [1, 30] == options

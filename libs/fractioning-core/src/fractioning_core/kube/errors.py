@@ -4,12 +4,14 @@ What the API server says, on the branches of our error tree.
     Unavailable
     ├── ApiUnreachable     no answer: nobody there, no trust, or not in time
     ├── NoToken            we have no token to show
+    ├── LeaseLost          we led and may not any more
     └── ApiRefusal         an answer that says no; somebody may change that, so asking again later may help
         ├── Unauthorized       401: who are you
         ├── Forbidden          403: you may not
         ├── NotFound           404
         ├── Conflict           409
-        └── ApiOverloaded      429 and 5xx
+        ├── Expired            410: the version asked for is gone, ask for all
+        └── ApiOverloaded      429 and 5xx, perhaps with a time to wait
     InvalidInput
     ├── ApiRejection       any other 4xx: what we ask for cannot be right
     ├── NotInCluster       nothing tells where the API server is
@@ -21,6 +23,7 @@ What the API server says, on the branches of our error tree.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import aiohttp
 import attrs
@@ -29,6 +32,8 @@ from fractioning_core.errors import FractioningError, InvalidInput, ProtocolViol
 
 # The server's sentence names user, verb, resource and group: more than a value, less than a page.
 MESSAGE_LIMIT = 300
+# A server that asks for more patience than this is not obeyed: its advice may come from a balancer's default.
+_MAX_RETRY_AFTER_SECONDS = 60.0
 # A Status object is small; a page that a balancer answers with may not be.
 _BODY_LIMIT = 65536
 
@@ -97,10 +102,35 @@ class Conflict(ApiRefusal):
     """
 
 
+class Expired(ApiRefusal):
+    """
+    The version that was asked for is no longer remembered.
+    """
+
+
+@attrs.frozen(auto_exc=False)
 class ApiOverloaded(ApiRefusal):
     """
     The server, or something before it, cannot answer now.
     """
+
+    retry_after_seconds: float = 0.0
+    """
+    How long it asks to be left alone; 0 when it does not say.
+    """
+
+
+@attrs.frozen(auto_exc=False)
+class LeaseLost(Unavailable):
+    """
+    We led, and another leads or may lead soon.
+    """
+
+    lease: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"lost the lease {escaped(self.lease, MESSAGE_LIMIT)}: {escaped(self.cause, MESSAGE_LIMIT)}"
 
 
 @attrs.frozen(auto_exc=False)
@@ -159,24 +189,38 @@ class BadAnswer(ProtocolViolation):
         return f"{escaped(self.request, MESSAGE_LIMIT)}: the API server's answer {self.reason}"
 
 
-def from_status(request: str, status: int, body: bytes | str | None) -> FractioningError:
+_KINDS: Mapping[int, type[ApiRefusal | ApiRejection]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    **dict.fromkeys((400, 405, 406, 413, 415, 422), ApiRejection),
+}
+
+
+def from_status(
+    request: str, status: int, body: bytes | str | None, *, retry_after: str | None = None
+) -> FractioningError:
     """
     Make the error for an answer that is not 2xx.
+
+    Args:
+        request: What was asked.
+        status: The answer's status.
+        body: The answer's body.
+        retry_after: The header of that name.
     """
-    message = _message(body)
-    match status:
-        case 401:
-            return Unauthorized(request, status, message)
-        case 403:
-            return Forbidden(request, status, message)
-        case 404:
-            return NotFound(request, status, message)
-        case 409:
-            return Conflict(request, status, message)
-        case 400 | 405 | 406 | 413 | 415 | 422:
-            return ApiRejection(request, status, message)
-        case _:
-            return ApiOverloaded(request, status, message)
+    return of_code(request, status, _message(body), retry_after=retry_after)
+
+
+def of_code(request: str, status: int, message: str, *, retry_after: str | None = None) -> FractioningError:
+    """
+    Make the error for a status and a sentence.
+    """
+    if kind := _KINDS.get(status):
+        return kind(request, status, message)
+    return ApiOverloaded(request, status, message, _seconds(retry_after))
 
 
 def cause_of(error: aiohttp.ClientError | OSError) -> str:
@@ -195,6 +239,13 @@ def cause_of(error: aiohttp.ClientError | OSError) -> str:
 def _refusal_text(request: str, status: int, message: str) -> str:
     told = f": {escaped(message, MESSAGE_LIMIT)}" if message else ""
     return f"{escaped(request, MESSAGE_LIMIT)}: {status} from the API server{told}"
+
+
+def _seconds(retry_after: str | None) -> float:
+    # The other form that HTTP allows, a date, would trust the server's clock, and no API server sends it.
+    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
+        return 0.0
+    return min(float(retry_after[:9]), _MAX_RETRY_AFTER_SECONDS)
 
 
 def _message(body: bytes | str | None) -> str:

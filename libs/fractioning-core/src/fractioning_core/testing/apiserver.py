@@ -7,15 +7,38 @@ It knows no objects. What a real server makes of a request is for tests against 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeAlias
 
 import attrs
 from aiohttp import web
 
-Answer: TypeAlias = Callable[[], web.Response]
-
 _SHUTDOWN_SECONDS = 0.1
+
+
+class Ending(enum.Enum):
+    """
+    What becomes of a stream after its last chunk.
+    """
+
+    CLEAN = enum.auto()
+    CUT = enum.auto()
+    SILENCE = enum.auto()
+
+
+@attrs.frozen
+class Streamed:
+    """
+    An answer in chunks, and how it ends.
+    """
+
+    chunks: tuple[bytes, ...]
+    ending: Ending = Ending.CLEAN
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+Answer: TypeAlias = Callable[[], web.Response] | Streamed
 
 
 @attrs.frozen
@@ -52,11 +75,12 @@ def cut() -> web.Response:
     return web.Response()
 
 
-def refuse(status: int, message: str) -> Answer:
+def refuse(status: int, message: str, *, retry_after: str | None = None) -> Answer:
     """
     Make an answer that says no.
     """
-    return lambda: web.json_response({"kind": "Status", "message": message}, status=status)
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return lambda: web.json_response({"kind": "Status", "message": message}, status=status, headers=headers)
 
 
 @attrs.define
@@ -100,7 +124,7 @@ class FakeApiServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json() if await request.text() else None
         seen = Seen(
             request.method, request.raw_path.partition("?")[0], dict(request.query), dict(request.headers), body
@@ -109,8 +133,27 @@ class FakeApiServer:
         if self.hangs:
             await asyncio.Event().wait()
         if self.accepted_token not in {None, seen.token}:
-            return refuse(401, "Unauthorized")()
+            return web.json_response({"kind": "Status", "message": "Unauthorized"}, status=401)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if answer is cut and request.transport is not None:
-            request.transport.abort()
+        if isinstance(answer, Streamed):
+            return await _streamed(request, answer)
+        if answer is cut:
+            _abort(request)
         return answer()
+
+
+async def _streamed(request: web.Request, answer: Streamed) -> web.StreamResponse:
+    response = web.StreamResponse(headers=answer.headers)
+    await response.prepare(request)
+    for chunk in answer.chunks:
+        await response.write(chunk)
+    if answer.ending is Ending.CUT:
+        _abort(request)
+    if answer.ending is Ending.SILENCE:
+        await asyncio.Event().wait()
+    return response
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
