@@ -1,0 +1,25 @@
+{{/* "true" where monitors are asked for and the cluster knows them; otherwise nothing. */}}
+{{- define "gpu-fractioning.hasMonitors" -}}
+{{- $asked := and .Values.metrics.enabled .Values.prometheus.enabled -}}
+{{- if and $asked (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "gpu-fractioning.monitorMetadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "gpu-fractioning.labels" .root | nindent 2 }}
+  {{- with .root.Values.prometheus.additionalLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "gpu-fractioning.scrape" -}}
+interval: {{ .Values.prometheus.interval }}
+scrapeTimeout: {{ .Values.prometheus.scrapeTimeout }}
+{{- end -}}
+
+{{/* metricsd adds a missing slash in front by itself. */}}
+{{- define "gpu-fractioning.metricsdPath" -}}
+/{{ .Values.metricsAgent.path | default "/metrics" | trimPrefix "/" }}
+{{- end -}}
