@@ -22,7 +22,7 @@ from fractioning_core.service.backoff import Schedule
 from lab import waiting
 from mpsd import driverlabel
 from mpsd.driverlabel import DriverLabel
-from mpsd.driverstate import DriverState, LabelProblem
+from mpsd.driverstate import DriverProblem, DriverState, LabelProblem
 
 # Sharper than in a cluster, so that an outage longer than the longest wait fits into a test.
 RETRIES = Schedule(first=0.05, cap=0.2)
@@ -73,6 +73,14 @@ class Scene:
         Read the label from the API server.
         """
         return (await objects.node_labels(self.admin, self.node)).get(names.DRIVER_LABEL)
+
+    async def annotation(self) -> str | None:
+        """
+        Read the annotation from the API server.
+        """
+        metadata = (await objects.read_node(self.admin, self.node))["metadata"]
+        told: str | None = metadata.get("annotations", {}).get(names.DRIVER_PROBLEM_ANNOTATION)
+        return told
 
 
 @pytest_asyncio.fixture
@@ -126,6 +134,25 @@ class TestLabel:
             await scene.labelled("620.10.01")
 
         assert "620" == await scene.value()
+
+    async def test_trouble(self, scene: Scene) -> None:
+        """
+        A driver in trouble is told of in an annotation, which goes with the trouble.
+        """
+        await objects.grant(scene.admin, scene.account, PATCH_NODES)
+        async with scene.labelling():
+            scene.state.doubt(DriverProblem.MISMATCH, "library 620, module 615; reboot the node")
+            told = await waiting.until_awaited(scene.annotation, what="the annotation", timeout_seconds=SECONDS)
+            during = await scene.value()
+            scene.state.learn("620.10.01", 620)
+            await scene.labelled("620.10.01")
+
+        assert ("library 620, module 615; reboot the node", None, "620", None) == (
+            told,
+            during,
+            await scene.value(),
+            await scene.annotation(),
+        )
 
 
 class TestRefusal:

@@ -139,7 +139,7 @@ class TestDriver:
         A newer library over a loaded module holds MPS back and leaves the label alone, with both versions in the
         reason; when they match again the label follows and MPS runs, without a restart of mpsd.
         """
-        await Nodes(permitted.admin, field_manager="before").patch_label(permitted.node, names.DRIVER_LABEL, "615")
+        await Nodes(permitted.admin, field_manager="before").patch(permitted.node, labels={names.DRIVER_LABEL: "615"})
         module = tmp_path / "driver/nvidia/version"
         module.parent.mkdir(parents=True)
         module.write_text(MODULE.format("615.43.02"))

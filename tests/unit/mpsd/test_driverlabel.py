@@ -40,17 +40,21 @@ class Cluster:
     attempts: list[float] = attrs.field(factory=list)
     written: list[Patch] = attrs.field(factory=list)
     labels: dict[tuple[str, str], str | None] = attrs.field(factory=dict)
+    annotations: dict[str, str | None] = attrs.field(factory=dict)
 
-    async def patch_label(self, node: str, key: str, value: str | None) -> None:
+    async def patch(
+        self, node: str, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> None:
         """
-        Write one label.
+        Write labels and annotations.
         """
         self.attempts.append(now())
         await asyncio.sleep(self.seconds)
         if self.error is not None:
             raise self.error
-        self.written.append((now(), str(value)))
-        self.labels[node, key] = value
+        self.written += [(now(), str(value)) for value in labels.values()]
+        self.labels |= {(node, key): value for key, value in labels.items()}
+        self.annotations |= annotations
 
 
 @attrs.define
@@ -152,13 +156,13 @@ class TestWriting:
             state.learn("615.43.02", 615)
             await asyncio.sleep(1)
             state.doubt(DriverProblem.SILENT, "no answer")
-            await asyncio.sleep(REFRESH_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS + 1)
 
-        assert [(0, "615"), (600, "615")] == scene.cluster.written
+        assert [(0, "615"), (1, "615"), (601, "615")] == scene.cluster.written
 
     async def test_half_upgrade(self, scene: Scene) -> None:
         """
-        Half an upgrade writes nothing, for as long as it lasts; what NVML says then is written at once.
+        Half an upgrade leaves the label alone, for as long as it lasts; what NVML says then is written at once.
         """
         async with scene.kept() as state:
             state.learn("615.43.02", 615)
@@ -179,6 +183,79 @@ class TestWriting:
 
         with pytest.raises(Misuse):
             await DriverLabel(scene.cluster, node=NODE, state=scene.state, retries=RETRIES).run()
+
+
+@pytest.mark.looptime
+class TestAnnouncing:
+    """
+    What the node says of a driver in trouble.
+    """
+
+    async def test_trouble(self, scene: Scene) -> None:
+        """
+        A driver in trouble is told of in the annotation, on a node whose label is not written.
+        """
+        async with scene.kept() as state:
+            state.doubt(DriverProblem.MISMATCH, "mismatch: reboot the node")
+            await asyncio.sleep(1)
+
+        assert ({}, {names.DRIVER_PROBLEM_ANNOTATION: "mismatch: reboot the node"}) == (
+            scene.cluster.labels,
+            scene.cluster.annotations,
+        )
+
+    async def test_recovery(self, scene: Scene) -> None:
+        """
+        The request that labels a driver which is fine removes the annotation.
+        """
+        async with scene.kept() as state:
+            state.doubt(DriverProblem.MISMATCH, "mismatch")
+            await asyncio.sleep(1)
+            state.learn("620.10.01", 620)
+            await asyncio.sleep(1)
+
+        assert (2, "620", None) == (
+            len(scene.cluster.attempts),
+            scene.cluster.labels[NODE, names.DRIVER_LABEL],
+            scene.cluster.annotations[names.DRIVER_PROBLEM_ANNOTATION],
+        )
+
+    async def test_not_asked_yet(self, scene: Scene) -> None:
+        """
+        Before NVML was asked nothing is written.
+        """
+        async with scene.kept():
+            await asyncio.sleep(REFRESH_SECONDS)
+
+        assert [] == scene.cluster.attempts
+
+    async def test_silence_that_lasts(self, scene: Scene) -> None:
+        """
+        A silence that only grows longer is written once.
+        """
+        async with scene.kept() as state:
+            for seconds in range(10, 200, 10):
+                state.doubt(DriverProblem.STARTING, f"no answer for {seconds} s", lasting_seconds=seconds)
+                await asyncio.sleep(10)
+
+        assert (1, "NVML has not answered yet") == (
+            len(scene.cluster.attempts),
+            scene.cluster.annotations[names.DRIVER_PROBLEM_ANNOTATION],
+        )
+
+    async def test_failure(self, scene: Scene) -> None:
+        """
+        An annotation that cannot be written is tried again, and told of as a label that is not.
+        """
+        scene.cluster.error = FORBIDDEN
+        async with scene.kept() as state:
+            state.doubt(DriverProblem.MISMATCH, "mismatch")
+            await asyncio.sleep(2)
+            during = state.label.problem
+            scene.cluster.error = None
+            await asyncio.sleep(2)
+
+        assert (LabelProblem.FORBIDDEN, None, [0, 1, 3]) == (during, state.label.problem, scene.cluster.attempts)
 
 
 @pytest.mark.looptime
@@ -317,7 +394,7 @@ class TestLabelsFrom:
         async with driverlabel.labels_from(environ, directory=tmp_path) as labels:
             assert labels is not None
             with pytest.raises(kube.ApiUnreachable) as raised:
-                await labels.patch_label(NODE, "k", "v")
+                await labels.patch(NODE, labels={"k": "v"}, annotations={})
 
         assert "https://127.0.0.1:1" == raised.value.server
 
@@ -335,7 +412,7 @@ class TestLabelsFrom:
         async with driverlabel.labels_from(environ) as labels:
             assert labels is not None
             with pytest.raises(kube.NotInCluster):
-                await labels.patch_label(NODE, "k", "v")
+                await labels.patch(NODE, labels={"k": "v"}, annotations={})
 
     @pytest.mark.parametrize(
         "environ", [pytest.param({}, id="not set"), pytest.param({"KUBERNETES_SERVICE_HOST": ""}, id="empty")]

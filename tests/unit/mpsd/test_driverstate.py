@@ -115,6 +115,55 @@ class TestDriver:
         assert "x" * REASON_LIMIT == state.complaint()
 
 
+class TestAnnouncement:
+    """
+    What the cluster is to know of the driver.
+    """
+
+    @pytest.mark.parametrize(
+        ("problem", "reason", "expected"),
+        [
+            pytest.param(DriverProblem.STARTING, "no answer for 10 s", "NVML has not answered yet", id="slow start"),
+            pytest.param(DriverProblem.SILENT, "no answer for 10 s", "NVML does not answer any more", id="silence"),
+            pytest.param(DriverProblem.LIBRARY_MISSING, "no library", "no library", id="no library"),
+            pytest.param(DriverProblem.MISMATCH, "both versions", "both versions", id="half an upgrade"),
+            pytest.param(DriverProblem.FAILED, "an error", "an error", id="an error"),
+            pytest.param(DriverProblem.MALFORMED, "a text", "a text", id="no version"),
+        ],
+    )
+    def test_problem(self, state: DriverState, problem: DriverProblem, reason: str, expected: str) -> None:
+        """
+        A problem is told in words that do not change while it lasts.
+        """
+        state.doubt(problem, reason)
+
+        assert expected == state.announcement()
+
+    def test_not_asked(self, state: DriverState) -> None:
+        """
+        Nothing is told, not even that all is well, before NVML was asked.
+        """
+        assert state.announcement() is None
+
+    def test_well(self, state: DriverState) -> None:
+        """
+        That nothing is wrong is told by an empty text.
+        """
+        state.doubt(DriverProblem.MISMATCH, "both versions")
+        state.learn("620.10.01", 620)
+
+        assert "" == state.announcement()
+
+    def test_announced(self, state: DriverState) -> None:
+        """
+        An announcement that was written ends what was wrong with writing, and is no label.
+        """
+        state.not_labelled(LabelProblem.FORBIDDEN, "no right")
+        state.announced()
+
+        assert (None, None, "") == (state.label.problem, state.label.value, state.label_reason())
+
+
 class TestLabel:
     """
     What became of the label.

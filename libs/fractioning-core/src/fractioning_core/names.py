@@ -43,6 +43,10 @@ READINESS_PORT = 8093
 # label, which is missing or stale where something else installed the driver.
 DRIVER_LABEL = "gpu-fractioning.kai.scheduler/nvidia-driver-version.major"
 
+# Node annotation with what is wrong with the driver, for a person: written by mpsd, told on by the controller. There is
+# none while the driver is fine.
+DRIVER_PROBLEM_ANNOTATION = "gpu-fractioning.kai.scheduler/driver-problem"
+
 # The CDI kind that the NVIDIA device plugin publishes, with one device per GPU UUID.
 CDI_GPU_KIND = "k8s.device-plugin.nvidia.com/gpu"
 

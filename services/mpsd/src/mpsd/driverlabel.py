@@ -1,11 +1,13 @@
 """
-Keeps the node's label at the driver's major version.
+Keeps the node's label at the driver's major version, and beside it an annotation that says what is wrong with the
+driver.
 
 The label is what the controller and fractiond's placement go by, so it is written when mpsd starts, whenever NVML
 reports another version, and every ten minutes in case somebody removed it. A failure is retried with back-off and
-never ends mpsd: memory accounting does not need the API server. While library and module differ nothing is written,
-since either half of an upgrade could be the wrong one to announce. Outside a cluster there is no node to label, and
-that is said once.
+never ends mpsd: memory accounting does not need the API server. While library and module differ the label is left as
+it is, since either half of an upgrade could be the wrong one to announce. The annotation is there while the driver is
+in trouble and no longer, for whoever looks at the node and not into the pod. Outside a cluster there is no node to
+label, and that is said once.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ class Labels(Protocol):
     Who writes labels of nodes.
     """
 
-    async def patch_label(self, node: str, key: str, value: str | None) -> None:
+    async def patch(
+        self, node: str, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> None:
         """
-        Set one label; raises FractioningError.
+        Set labels and annotations, or remove them with None; raises FractioningError.
         """
 
 
@@ -66,7 +70,13 @@ class NoWay:
 
     error: kube.NotInCluster
 
-    async def patch_label(self, node: str, key: str, value: str | None) -> None:  # noqa: ARG002 - refuses them all
+    async def patch(
+        self,
+        node: str,  # noqa: ARG002 - it refuses them all
+        *,
+        labels: Mapping[str, str | None],  # noqa: ARG002
+        annotations: Mapping[str, str | None],  # noqa: ARG002
+    ) -> None:
         """
         Say why not.
         """
@@ -74,9 +84,26 @@ class NoWay:
         raise attrs.evolve(self.error)
 
 
+@attrs.frozen
+class Marks:
+    """
+    What the node is to carry.
+
+    Args:
+        version: The driver version to label for; None leaves the label as it is.
+        problem: What is wrong with the driver; empty for nothing, None leaves the annotation as it is.
+    """
+
+    version: str | None
+    problem: str | None
+
+    def __bool__(self) -> bool:
+        return self.version is not None or self.problem is not None
+
+
 class DriverLabel:
     """
-    The loop that writes the label.
+    The loop that writes label and annotation.
 
     Args:
         labels: Who writes it; None outside a cluster.
@@ -106,7 +133,7 @@ class DriverLabel:
         failures = 0
         while True:
             wanted = self._wanted()
-            if wanted is None:
+            if not wanted:
                 await self._state.changed()
                 continue
             failures = 0 if await self._write(labels, wanted) else failures + 1
@@ -114,35 +141,42 @@ class DriverLabel:
             if await self._other_wanted(wanted, delay):
                 failures = 0
 
-    def _wanted(self) -> str | None:
-        """
-        Give the version to label for; None while it is not known or half an upgrade.
-        """
-        return None if self._state.is_half_upgraded else self._state.driver.version
+    def _wanted(self) -> Marks:
+        state = self._state
+        return Marks(None if state.is_half_upgraded else state.driver.version, state.announcement())
 
-    async def _write(self, labels: Labels, version: str) -> bool:
+    async def _write(self, labels: Labels, wanted: Marks) -> bool:
         value = str(self._state.current())
         before = self._state.label
         try:
-            await labels.patch_label(self._node, names.DRIVER_LABEL, value)
+            await labels.patch(
+                self._node,
+                labels={} if wanted.version is None else {names.DRIVER_LABEL: value},
+                annotations={} if wanted.problem is None else {names.DRIVER_PROBLEM_ANNOTATION: wanted.problem or None},
+            )
         except (Unavailable, InvalidInput, ProtocolViolation) as error:
             problem = classify(error)
             self._state.not_labelled(problem, _told(problem, error))
             if before.problem is not problem:
                 self._log.warning("node_not_labelled", node=self._node, kind=problem.value, error=str(error))
             return False
-        self._state.labelled(value, version)
+        if wanted.version is None:
+            self._state.announced()
+            return True
+        self._state.labelled(value, wanted.version)
         if before.value != value or before.problem is not None:
-            self._log.info("node_labelled", node=self._node, label=names.DRIVER_LABEL, value=value, version=version)
+            self._log.info(
+                "node_labelled", node=self._node, label=names.DRIVER_LABEL, value=value, version=wanted.version
+            )
         return True
 
-    async def _other_wanted(self, version: str, seconds: float) -> bool:
+    async def _other_wanted(self, wanted: Marks, seconds: float) -> bool:
         """
-        Wait, but no longer than until another version is to be labelled.
+        Wait, but no longer than until other marks are wanted.
         """
         try:
             async with asyncio.timeout(seconds):
-                while self._wanted() == version:
+                while self._wanted() == wanted:
                     await self._state.changed()
         except TimeoutError:
             return False

@@ -175,6 +175,12 @@ class DriverState:
         """
         self._update(label=LabelFacts(value=value, version=version, written_at=self._clock()))
 
+    def announced(self) -> None:
+        """
+        Take that a driver's problem was written, beside a label that was left as it is.
+        """
+        self._update(label=attrs.evolve(self.label, problem=None, reason=""))
+
     def not_labelled(self, problem: LabelProblem, reason: str) -> None:
         """
         Take that writing the label failed.
@@ -198,6 +204,19 @@ class DriverState:
                 return f"driver starting, {self._lasted(self.driver.since):.0f} s"
             case DriverProblem.SILENT:
                 return f"NVML does not answer, {self._lasted(self.driver.since):.0f} s"
+            case _:
+                return self.driver.reason
+
+    def announcement(self) -> str | None:
+        """
+        Say what the cluster is to know of the driver: a text that stays the same while the problem does, an empty one
+        when nothing is wrong, None while nobody has asked the driver yet.
+        """
+        match self.driver.problem:
+            case DriverProblem.STARTING:
+                return "NVML has not answered yet" if self.driver.reason else None
+            case DriverProblem.SILENT:
+                return "NVML does not answer any more"
             case _:
                 return self.driver.reason
 

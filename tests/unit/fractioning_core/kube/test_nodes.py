@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from fractioning_core.kube.errors import InvalidNodeName, NotFound
 from fractioning_core.kube.nodes import Nodes
@@ -12,17 +14,37 @@ def nodes(api: Transport) -> Nodes:
     return Nodes(api, field_manager="tests")
 
 
-class TestPatchLabel:
+class TestPatch:
     """
-    One label of one node.
+    Labels and annotations of one node.
     """
 
-    @pytest.mark.parametrize("value", [pytest.param("615", id="set"), pytest.param(None, id="removed")])
-    async def test_patch(self, nodes: Nodes, server: FakeApiServer, value: str | None) -> None:
+    @pytest.mark.parametrize(
+        ("labels", "annotations", "metadata"),
+        [
+            pytest.param({"a.test/b": "615"}, {}, {"labels": {"a.test/b": "615"}}, id="a label"),
+            pytest.param({"a.test/b": None}, {}, {"labels": {"a.test/b": None}}, id="a label to remove"),
+            pytest.param({}, {"a.test/c": "text"}, {"annotations": {"a.test/c": "text"}}, id="an annotation"),
+            pytest.param(
+                {"a.test/b": "615"},
+                {"a.test/c": None},
+                {"labels": {"a.test/b": "615"}, "annotations": {"a.test/c": None}},
+                id="both",
+            ),
+        ],
+    )
+    async def test_patch(
+        self,
+        nodes: Nodes,
+        server: FakeApiServer,
+        labels: Mapping[str, str | None],
+        annotations: Mapping[str, str | None],
+        metadata: Mapping[str, object],
+    ) -> None:
         """
-        The server sees one merge patch of that label alone, and who manages it.
+        The server sees one merge patch of those alone, and who manages them.
         """
-        await nodes.patch_label("node-a.example.test", "example.test/major", value)
+        await nodes.patch("node-a.example.test", labels=labels, annotations=annotations)
         (seen,) = server.seen
 
         assert (
@@ -30,7 +52,7 @@ class TestPatchLabel:
             "/api/v1/nodes/node-a.example.test",
             {"fieldManager": "tests"},
             "application/merge-patch+json",
-            {"metadata": {"labels": {"example.test/major": value}}},
+            {"metadata": metadata},
         ) == (seen.verb, seen.path, seen.query, seen.headers["Content-Type"], seen.body)
 
     async def test_no_such_node(self, nodes: Nodes, server: FakeApiServer) -> None:
@@ -40,7 +62,7 @@ class TestPatchLabel:
         server.answers = [refuse(404, 'nodes "node-b" not found')]
 
         with pytest.raises(NotFound) as raised:
-            await nodes.patch_label("node-b", "k", "v")
+            await nodes.patch("node-b", labels={"k": "v"})
 
         assert NotFound("PATCH /api/v1/nodes/node-b", 404, 'nodes "node-b" not found') == raised.value
 
@@ -61,6 +83,6 @@ class TestPatchLabel:
         A name that no node can have is refused without asking the server.
         """
         with pytest.raises(InvalidNodeName) as raised:
-            await nodes.patch_label(name, "k", "v")
+            await nodes.patch(name, labels={"k": "v"})
 
         assert (InvalidNodeName(name), []) == (raised.value, server.seen)
