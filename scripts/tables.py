@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
+import controller.metrics
+import controller.settings
 import fractiond.metrics
 import fractiond.settings
 import metricsd.families
@@ -76,6 +78,8 @@ FILES: Mapping[str, Sections] = {
         "mpsd flags": lambda: flags(mpsd.settings.Settings),
         "mpsd metrics": lambda: metrics(mpsd.metrics.Metrics),
         "metricsd flags": lambda: flags(metricsd.settings.Settings),
+        "controller flags": lambda: flags(controller.settings.Settings),
+        "controller metrics": lambda: metrics(controller.metrics.Metrics),
     },
     "services/metricsd/METRICS.md": {
         "pods": lambda: listed(PodFamilies.named(PodNames())),
