@@ -1,0 +1,3 @@
+"""
+What `scripts/build-images` made: looked into, and run by runc as a node runs it.
+"""
