@@ -18,9 +18,14 @@ _CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 class Certificates:
     """
     Files of one control plane.
+
+    Args:
+        directory: Where they go.
+        server_names: Addresses and names of the server, as a certificate spells them.
     """
 
     directory: Path
+    server_names: tuple[str, ...] = ("IP:127.0.0.1", "DNS:localhost")
 
     @property
     def ca(self) -> Path:
@@ -39,7 +44,7 @@ class Certificates:
     @property
     def server(self) -> Path:
         """
-        The certificate of whoever serves the API on loopback.
+        The certificate of whoever serves the API.
         """
         return self.directory / "server.crt"
 
@@ -62,13 +67,21 @@ class Certificates:
         Make them all.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        await self._request(self.ca, self.ca_key, "-subj", "/CN=lab-ca")
-        await self._request(
-            *(self.server, self.server_key, "-subj", "/CN=lab-api-server"),
-            *("-CA", self.ca, "-CAkey", self.ca_key),
-            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-addext", "basicConstraints=CA:FALSE"),
-        )
+        # Python 3.13 trusts no authority that does not say what its key is for.
+        uses = "keyUsage=critical,digitalSignature,keyCertSign,cRLSign"
+        await self._request(self.ca, self.ca_key, "-subj", "/CN=lab-ca", "-addext", uses)
+        alternatives = f"subjectAltName={','.join(self.server_names)}"
+        await self.issue(self.server, self.server_key, "/CN=lab-api-server", alternatives)
         await _openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", self.token_key)
+
+    async def issue(self, certificate: Path, key: Path, subject: str, extension: str) -> None:
+        """
+        Make one more certificate of this authority.
+        """
+        await self._request(
+            *(certificate, key, "-subj", subject, "-CA", self.ca, "-CAkey", self.ca_key),
+            *("-addext", extension, "-addext", "basicConstraints=CA:FALSE"),
+        )
 
     async def _request(self, certificate: Path, key: Path, *more: str | Path) -> None:
         await _openssl("req", "-x509", *_CURVE, "-days", _DAYS, "-keyout", key, "-out", certificate, *more)

@@ -1,0 +1,4 @@
+from clusterlab.commandline import main
+
+if __name__ == "__main__":
+    main()

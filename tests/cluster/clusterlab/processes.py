@@ -1,0 +1,74 @@
+"""
+The processes in a worker's containers, as this machine sees them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from lab import sweep, waiting
+
+from clusterlab.worker import RunningWorker
+
+CONTROL_DAEMON = "nvidia-cuda-mps-control"
+_SECONDS = 60.0
+
+
+def find(worker: RunningWorker, name: str, *words: str) -> list[int]:
+    """
+    List the processes of a program in the worker's containers whose arguments have all these words.
+    """
+    found = []
+    for pid in sweep.cgroup_pids(worker.cgroup):
+        arguments = _arguments(pid)
+        if Path(arguments[0]).name == name and all(word in arguments for word in words):
+            found.append(pid)
+    return found
+
+
+def control_daemons(worker: RunningWorker) -> list[int]:
+    """
+    List the MPS control daemons of a worker.
+    """
+    return find(worker, CONTROL_DAEMON, "-f")
+
+
+async def kill_control_daemon(worker: RunningWorker) -> int:
+    """
+    Kill the one that runs, once there is one; gives its process id.
+    """
+    daemons = await waiting.until(
+        lambda: control_daemons(worker) or None,
+        what=f"a control daemon on {worker.worker.name}",
+        timeout_seconds=_SECONDS,
+    )
+    os.kill(daemons[0], signal.SIGKILL)
+    return daemons[0]
+
+
+async def another_control_daemon(worker: RunningWorker, former: int) -> int:
+    """
+    Wait for a control daemon in the place of a former one.
+    """
+
+    def find_other() -> int | None:
+        others = [pid for pid in control_daemons(worker) if pid != former]
+        return others[0] if len(others) == 1 and socket(worker).exists() else None
+
+    return await waiting.until(find_other, what=f"a control daemon after {former}", timeout_seconds=_SECONDS)
+
+
+def socket(worker: RunningWorker) -> Path:
+    """
+    Give the control socket of a worker.
+    """
+    return worker.files.run / "nvidia-mps" / "control"
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return [""]
