@@ -228,19 +228,21 @@ class TestFailures:
         scene.refuse("daemonsets", forbidden("PATCH mpsd"))
         report = await scene.apply(APPLY)
 
-        assert (Memory(errors={"mpsd": "PATCH mpsd: 403 from the API server: no right"}), 1, []) == (
+        told = "PATCH mpsd: 403 from the API server: no right"
+        assert (Memory(errors={"mpsd": told}), 1, [], (f"mpsd: {told}",)) == (
             report.memory,
             report.failures,
             scene.told.events,
+            report.problems,
         )
 
     async def test_other_version(self, scene: Scene) -> None:
         """
-        A resource that somebody else has just written is no failure: its new version leads to another plan.
+        A resource that somebody else has just written is tried again, and nothing is told of it.
         """
         report = await scene.apply(AddFinalizer(("ours",), "0"))
 
-        assert (0, []) == (report.failures, scene.told.events)
+        assert (1, [], ()) == (report.failures, scene.told.events, report.problems)
 
     async def test_patience(self, scene: Scene) -> None:
         """

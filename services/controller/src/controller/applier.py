@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol, assert_never
 
@@ -95,6 +95,7 @@ class Report:
         is_stopped: Whether writing had to stop.
         on_nodes: How many actions were on nodes.
         retry_after_seconds: How long the server asks to be left alone.
+        problems: What failed, in words; one for each kind of write.
     """
 
     memory: Memory
@@ -102,6 +103,7 @@ class Report:
     is_stopped: bool = False
     on_nodes: int = 0
     retry_after_seconds: float = 0.0
+    problems: tuple[str, ...] = ()
 
 
 @attrs.define
@@ -122,7 +124,14 @@ class _Work:
         """
         Sum it up.
         """
-        return Report(self.memory, self.failures, self.is_stopped, self.on_nodes, self.retry_after_seconds)
+        problems = (*(f"{name}: {error}" for name, error in self.memory.errors.items()), *self.told())
+        return Report(self.memory, self.failures, self.is_stopped, self.on_nodes, self.retry_after_seconds, problems)
+
+    def told(self) -> Sequence[str]:
+        """
+        Say what failed beside DaemonSets, in a sentence for each kind of write.
+        """
+        return [f"{what}: {_some(problems)}" for what, problems in self.problems.items()]
 
 
 class Applier:
@@ -208,8 +217,11 @@ class Applier:
     async def _set_finalizers(self, work: _Work, action: AddFinalizer | RemoveFinalizer) -> None:
         try:
             manifest = await self._writes.set_finalizers(action.finalizers, action.resource_version)
-        except (Conflict, NotFound):
-            # Another version is on its way to us, and leads to another plan.
+        except NotFound:
+            return
+        except Conflict:
+            # Another version is on its way to us, and leads to another plan; should it not come, we try again.
+            work.failures += 1
             return
         self._wrote(work, manifest)
 
@@ -236,10 +248,8 @@ class Applier:
         """
         Tell what failed, in one event for each kind of write.
         """
-        for what, problems in work.problems.items():
-            untold = len(problems) - _TOLD
-            told = "; ".join(problems[:_TOLD]) + (f"; and {untold} more" if untold > 0 else "")
-            self._emit(work, WARNING, RECONCILE_ERROR, f"{what}: {told}")
+        for problem in work.told():
+            self._emit(work, WARNING, RECONCILE_ERROR, problem)
 
 
 def _note(work: _Work, action: Action, error: FractioningError) -> None:
@@ -250,6 +260,11 @@ def _note(work: _Work, action: Action, error: FractioningError) -> None:
         work.memory = work.memory.failed(action.component, str(error))
     elif what := _TEXTS.get(type(action)):
         work.problems[what].append(str(error))
+
+
+def _some(problems: Sequence[str]) -> str:
+    untold = len(problems) - _TOLD
+    return "; ".join(problems[:_TOLD]) + (f"; and {untold} more" if untold > 0 else "")
 
 
 def _is_on_node(action: Action) -> bool:

@@ -230,6 +230,7 @@ class Reconciler:
                 failures=report.failures,
                 stopped=report.is_stopped,
                 seconds=round(seconds, 3),
+                **({"problems": report.problems} if report.problems else {}),
             )
 
     def _show(self, figures: Figures) -> None:
