@@ -16,7 +16,7 @@ from controller.latest import Latest
 from controller.metrics import Metrics, Outcome
 from controller.nodesource import NODES
 from controller.options import Image, Options
-from controller.reconciler import Reconciler, Wakeup
+from controller.reconciler import Reconciler, Wakeup, rest_seconds
 from controller.sources import CLUSTER_POLICIES, DAEMONSETS, SERVICE_VERSIONS, Sources
 from controller.writes import FIELD_MANAGER, Writes
 from fractioning_core import resource
@@ -224,6 +224,27 @@ class TestPasses:
 
             assert scene.task is not None
             assert scene.task.done()
+
+
+class TestRest:
+    """
+    What there is between two passes.
+    """
+
+    @pytest.mark.parametrize(
+        ("planning", "on_nodes", "expected"),
+        [
+            pytest.param(0.001, False, 0.2, id="changes gather"),
+            pytest.param(0.1, False, 0.5, id="a fifth of the time is for planning"),
+            pytest.param(1.1, False, 1.0, id="a slow machine waits no longer for that"),
+            pytest.param(0.001, True, 1.0, id="news of what was written on nodes comes first"),
+        ],
+    )
+    async def test_seconds(self, planning: float, on_nodes: bool, expected: float) -> None:  # noqa: FBT001
+        """
+        The longest of its reasons counts.
+        """
+        assert expected == rest_seconds(planning, on_nodes=on_nodes)
 
 
 class TestFailures:

@@ -39,6 +39,11 @@ PLANNING_SHARE = 0.2
 Of the time while changes come without end; a plan for 5,000 nodes takes 0.1 s, in which nothing else is done.
 """
 
+LONGEST_PLANNING_REST_SECONDS = 1.0
+"""
+However long a plan took: on a busy machine it takes ten times as long, and a change is to be seen within two seconds.
+"""
+
 NODES_GAP_SECONDS = 1.0
 """
 After a pass that wrote on nodes, until the news of it has come; what is planned before would be written twice.
@@ -182,11 +187,7 @@ class Reconciler:
         if is_news:
             # What became of a DaemonSet belongs on the conditions.
             self._wakeup.wake()
-        rest = max(
-            NODES_GAP_SECONDS if report.on_nodes else GAP_SECONDS,
-            (started - begun) / PLANNING_SHARE,
-            report.retry_after_seconds,
-        )
+        rest = max(rest_seconds(started - begun, on_nodes=report.on_nodes), report.retry_after_seconds)
         return Ending(_outcome(report), rest, self._wait_seconds(planned, report))
 
     def _wait_seconds(self, planned: Plan, report: Report) -> float | None:
@@ -245,6 +246,18 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
+
+
+def rest_seconds(planning_seconds: float, *, on_nodes: bool) -> float:
+    """
+    Say how long to do nothing after a pass.
+
+    Args:
+        planning_seconds: How long its plan took.
+        on_nodes: Whether it wrote on nodes.
+    """
+    gap = NODES_GAP_SECONDS if on_nodes else GAP_SECONDS
+    return max(gap, min(planning_seconds / PLANNING_SHARE, LONGEST_PLANNING_REST_SECONDS))
 
 
 def _outcome(report: Report) -> Outcome:
