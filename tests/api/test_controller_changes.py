@@ -5,12 +5,14 @@ What the controller makes of changes, of its resource by users and of its Daemon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from apilab.cluster import DAEMONSETS, FRACTIOND, MPSD
 from apilab.scene import Scene
+from fractioning_core.kube.transport import Request
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -81,6 +83,32 @@ class TestChange:
 
         assert reverted["metadata"]["generation"] == after["metadata"]["generation"]
 
+    async def test_another_programs(self, scene: Scene) -> None:
+        """
+        DaemonSets that another program made for the same resource become ours whole: nothing that it wrote is left, nor
+        the record that it did, and a second start of the controller changes nothing.
+        """
+        async with scene.rolled_out("a"):
+            pass
+        before = [await scene.cluster.daemonset(name) or {} for name in (FRACTIOND, MPSD)]
+        for daemonset in before:
+            await _make_anew(scene, daemonset, manager="manager")
+        generations = []
+        for _ in range(2):
+            async with scene.controller():
+                await scene.cluster.until(lambda: _are_like(scene, before), what="the DaemonSets to be ours")
+                await scene.cluster.ready("True", "AllComponentsReady")
+                after = [await scene.cluster.daemonset(name) or {} for name in (FRACTIOND, MPSD)]
+                generations.append([daemonset["metadata"]["generation"] for daemonset in after])
+
+        assert generations[0] == generations[1]
+        assert {"gpu-fractioning-controller"} == {
+            entry["manager"]
+            for each in after
+            for entry in each["metadata"]["managedFields"]
+            if "f:spec" in entry["fieldsV1"]
+        }
+
     async def test_foreign_delete(self, scene: Scene) -> None:
         """
         A DaemonSet that somebody deletes is made again.
@@ -113,6 +141,30 @@ class TestChange:
 
         assert before["spec"] == kept["spec"]
         assert before["metadata"]["generation"] == kept["metadata"]["generation"]
+
+
+async def _make_anew(scene: Scene, daemonset: Mapping[str, Any], *, manager: str) -> None:
+    """
+    Put another in a DaemonSet's place, as a program that writes objects whole makes one: with an image of its own, and
+    a field that we leave out.
+    """
+    metadata, spec = daemonset["metadata"], copy.deepcopy(daemonset["spec"])
+    spec["minReadySeconds"] = 1
+    spec["template"]["spec"]["containers"][0]["image"] = "another:1"
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels", "ownerReferences")}
+    await scene.cluster.objects.delete(DAEMONSETS.item_path(metadata["name"]))
+
+    async def is_gone() -> bool:
+        return await scene.cluster.daemonset(metadata["name"]) is None
+
+    await scene.cluster.until(is_gone, what="the old DaemonSet to go")
+    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": kept, "spec": spec}
+    await scene.cluster.admin.ask(Request("POST", DAEMONSETS.path, query={"fieldManager": manager}, body=body))
+
+
+async def _are_like(scene: Scene, wanted: Sequence[Mapping[str, Any]]) -> bool:
+    found = [await scene.cluster.daemonset(each["metadata"]["name"]) or {} for each in wanted]
+    return [each["spec"] for each in wanted] == [each.get("spec") for each in found]
 
 
 def _foreign(name: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from apilab.cluster import CONFIGS, FRACTIOND, GPU_LABELS, MPSD, NODES, node_of
+from apilab.cluster import CONFIGS, DAEMONSETS, FRACTIOND, GPU_LABELS, MPSD, NODES, node_of
 from apilab.scene import Scene
 from fractioning_core import names
 
@@ -48,6 +48,37 @@ class TestDeletion:
                 group.create_task(scene.cluster.objects.delete(CONFIGS.item_path("default")))
                 group.create_task(scene.cluster.objects.delete(NODES.item_path("b")))
             await scene.cluster.config_gone()
+
+    async def test_dead_node(self, scene: Scene) -> None:
+        """
+        Pods that never go, on a node that does not answer, keep neither the resource nor, when it is made anew, the
+        daemons of the other nodes.
+        """
+        spec = {**scene.spec, "mpsDaemon": {"gracefulStopDelay": "1s"}}
+        async with scene.rolled_out("a", "b", spec=spec):
+            former = {pod["metadata"]["uid"] for pod in await scene.cluster.pods() if node_of(pod) == "b"}
+            scene.cluster.kubelets.stop("b")
+            await scene.cluster.objects.delete(CONFIGS.item_path("default"))
+            await scene.cluster.config_gone(timeout_seconds=75.0)
+            await scene.cluster.create_config(spec)
+            await scene.cluster.node_told("a", "True")
+
+            assert former <= {pod["metadata"]["uid"] for pod in await scene.cluster.pods()}
+            scene.cluster.kubelets.start("b")
+            await scene.cluster.ready("True", "AllComponentsReady")
+
+    async def test_foreground(self, scene: Scene) -> None:
+        """
+        Where somebody deletes a DaemonSet after its pods, it is said which node it waits for.
+        """
+        async with scene.rolled_out("a", "b"):
+            scene.cluster.kubelets.stop("b")
+            await scene.cluster.objects.delete(DAEMONSETS.item_path(MPSD), propagation="Foreground")
+            text = "the former DaemonSet waits for its pods on b"
+            await scene.cluster.told("MpsdReady", "False", "RolloutInProgress", text)
+            await scene.cluster.ready("False", "ComponentNotReady", text)
+            scene.cluster.kubelets.start("b")
+            await scene.cluster.ready("True", "AllComponentsReady")
 
     async def test_another_selector(self, scene: Scene) -> None:
         """

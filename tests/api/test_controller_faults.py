@@ -65,10 +65,10 @@ class TestOutage:
 
     async def test_etcd(self, scene: Scene) -> None:
         """
-        An etcd that is started anew is no reason for anything.
+        An etcd that is started anew is no reason for anything, not even for the leader to give up.
         """
         plane = scene.cluster.plane
-        async with scene.rolled_out("a") as controller:
+        async with scene.rolled_out("a", flags=("--leader-elect=true",)) as controller:
             before = (await scene.cluster.daemonset(MPSD) or {})["metadata"]["generation"]
             await plane.stop_etcd()
             await asyncio.sleep(3.0)

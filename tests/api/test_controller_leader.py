@@ -8,6 +8,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 
 import pytest
 import pytest_asyncio
@@ -15,12 +16,16 @@ from apilab.audit import Call
 from apilab.controller import Controller
 from apilab.gate import Gate
 from apilab.scene import Scene
+from fractioning_core.kube.transport import DEADLINE_SECONDS
 from lab import waiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANDIDATE = ("--leader-elect=true",)
-LEASE_SECONDS = 15.0
+LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/gpu-fractioning/leases/gpu-fractioning.kai.scheduler"
+LEASE_SECONDS = 30.0
+# Between the last moment at which a leader may begin a write and the one at which it gives up.
+LATE_SECONDS = 22.5
 TAKEOVER_SECONDS = LEASE_SECONDS + 5.0
 RELEASE_SECONDS = 3.0
 LEADER = "gpu_fractioning_controller_leader"
@@ -31,8 +36,7 @@ async def pair(scene: Scene) -> AsyncIterator[tuple[Controller, Controller, Gate
     """
     A leader behind a gate, and its standby.
     """
-    lease = "/apis/coordination.k8s.io/v1/namespaces/gpu-fractioning/leases/gpu-fractioning.kai.scheduler"
-    await scene.cluster.objects.delete(lease)
+    await scene.cluster.objects.delete(LEASE_PATH)
     await scene.cluster.add_node("a")
     await scene.cluster.create_config(scene.spec)
     async with AsyncExitStack() as stack:
@@ -63,7 +67,8 @@ class TestStandby:
 class TestTakeover:
     async def test_killed(self, scene: Scene, pair: tuple[Controller, Controller, Gate]) -> None:
         """
-        When the leader dies without a word, the other leads before the lease and 5 s are over.
+        When the leader dies without a word, the other leads before the lease and 5 s are over, and nothing was written
+        by the first after the other's first write.
         """
         first, second, _ = pair
         loop = asyncio.get_running_loop()
@@ -77,6 +82,7 @@ class TestTakeover:
 
         assert took < TAKEOVER_SECONDS
         assert 1.0 == await second.metric(LEADER)
+        assert [] == _late(scene, first, second)
 
     async def test_terminated(self, scene: Scene, pair: tuple[Controller, Controller, Gate]) -> None:
         """
@@ -93,21 +99,57 @@ class TestTakeover:
 
     async def test_slow(self, scene: Scene, pair: tuple[Controller, Controller, Gate]) -> None:
         """
-        A leader whose every request takes 8 s ends, and what it asked for last came before the first write of the next.
+        A leader that cannot renew its lease, and whose other requests take as long as they may, begins none so late
+        that the server would see it after the first write of the next.
         """
         first, second, gate = pair
-        gate.delay_seconds = 8.0
+        gate.refuse(503, path="/leases/")
+        gate.delay_seconds = DEADLINE_SECONDS - 0.2
+        await asyncio.sleep(LATE_SECONDS - await _lease_age(scene))
         scene.cluster.kubelets.sicken("a", "CrashLoopBackOff")
-        await _leads(second, timeout_seconds=2 * TAKEOVER_SECONDS)
+        await _leads(second, timeout_seconds=TAKEOVER_SECONDS)
         await scene.cluster.node_told("a", "False")
         # What the first has sent may still be on its way.
         await asyncio.sleep(gate.delay_seconds + 1.0)
         scene.cluster.kubelets.heal("a")
         await scene.cluster.node_told("a", "True")
 
-        old, new = _writes(scene, first), _writes(scene, second)
-        taken = min(call.at for call in new if call.right.resource == "leases")
-        assert [] == [str(call.right) for call in old if call.at > taken and call.code < 400]
+        assert [] == _late(scene, first, second)
+
+    async def test_slow_server(self, scene: Scene, pair: tuple[Controller, Controller, Gate]) -> None:
+        """
+        A leader whose every request takes 5 s goes on leading and writing.
+        """
+        first, second, gate = pair
+        gate.delay_seconds = 5.0
+        await asyncio.sleep(LEASE_SECONDS)
+        scene.cluster.kubelets.sicken("a", "CrashLoopBackOff")
+        await scene.cluster.node_told("a", "False", timeout_seconds=20.0)
+        gate.relent()
+
+        assert [1.0, 0.0] == [await each.metric(LEADER) for each in (first, second)]
+        assert [] == _writes(scene, second)
+
+    async def test_lease_deleted(self, scene: Scene, pair: tuple[Controller, Controller, Gate]) -> None:
+        """
+        A Lease that somebody deletes is made again by the leader, and never by the other.
+        """
+        first, second, _ = pair
+
+        async def has_looked() -> bool:
+            return any(call.right.resource == "leases" for call in scene.calls(second))
+
+        await scene.cluster.until(has_looked, what="the other to see who leads")
+        await scene.cluster.objects.delete(LEASE_PATH)
+
+        async def is_there() -> bool:
+            return await scene.cluster.objects.get(LEASE_PATH) is not None
+
+        await scene.cluster.until(is_there, what="another Lease")
+        await asyncio.sleep(5.0)
+
+        assert [1.0, 0.0] == [await each.metric(LEADER) for each in (first, second)]
+        assert [] == _writes(scene, second)
 
 
 def _writes(scene: Scene, controller: Controller) -> list[Call]:
@@ -115,6 +157,23 @@ def _writes(scene: Scene, controller: Controller) -> list[Call]:
     What a controller has written; what it was refused as a standby is no write.
     """
     return [call for call in scene.calls(controller) if call.is_write and call.code < 400]
+
+
+def _late(scene: Scene, old: Controller, new: Controller) -> list[str]:
+    """
+    List what a controller has written after the one that followed it began to.
+    """
+    taken = min(call.at for call in _writes(scene, new))
+    return [str(call.right) for call in _writes(scene, old) if call.at > taken]
+
+
+async def _lease_age(scene: Scene) -> float:
+    """
+    Tell how many seconds ago the lease was renewed.
+    """
+    lease = await scene.cluster.objects.get(LEASE_PATH) or {}
+    renewed = datetime.fromisoformat(lease["spec"]["renewTime"])
+    return (datetime.now(UTC) - renewed).total_seconds()
 
 
 async def _leads(controller: Controller, *, timeout_seconds: float = TAKEOVER_SECONDS) -> None:

@@ -117,6 +117,7 @@ class TestForbiddenPods:
             await scene.cluster.create_config(scene.spec)
             async with scene.controller():
                 await scene.cluster.told("MpsdReady", "False", "RolloutInProgress", "violates PodSecurity")
+                await scene.cluster.ready("False", "ComponentNotReady", "violates PodSecurity")
                 await scene.cluster.objects.merge_patch(path, {"metadata": {"labels": {key: None}}})
                 # The DaemonSet controller waits longer after each refusal.
                 await scene.cluster.ready("True", "AllComponentsReady", timeout_seconds=60.0)

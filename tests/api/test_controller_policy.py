@@ -94,6 +94,31 @@ class TestPolicy:
             await scene.apply_policy(policies.policy(nri=True, environ=allowed))
             await scene.cluster.ready("True", "AllComponentsReady")
 
+    @pytest.mark.parametrize("is_whole", [pytest.param(False, id="the object"), pytest.param(True, id="its CRD")])
+    async def test_made_anew(self, *, scene: Scene, is_whole: bool) -> None:
+        """
+        A ClusterPolicy that is away for a moment restarts no daemon; that it is away is told.
+        """
+        manifest = policies.policy(nri=True, environ={"NRI_MANAGEMENT_CDI_DEVICE_NAMESPACES": NAMESPACE})
+        await scene.define_policies()
+        await scene.apply_policy(manifest)
+        async with scene.rolled_out("a"):
+            before = {pod["metadata"]["uid"] for pod in await scene.cluster.pods()}
+            if is_whole:
+                await scene.cluster.undefine(policies.policy_definition())
+            else:
+                await scene.cluster.objects.delete(policies.POLICIES.item_path(manifest["metadata"]["name"]))
+            await scene.cluster.ready("True", "AllComponentsReady", "ClusterPolicy is gone")
+            await scene.define_policies()
+            await scene.apply_policy(manifest)
+
+            async def is_untold() -> bool:
+                return (await scene.cluster.conditions())["Ready"][2] == "all components are healthy"
+
+            # An API that was absent is asked for every half minute.
+            await scene.cluster.until(is_untold, what="Ready to tell of it no more", timeout_seconds=45.0)
+            assert before == {pod["metadata"]["uid"] for pod in await scene.cluster.pods()}
+
     async def test_unreadable(self, scene: Scene) -> None:
         """
         A ClusterPolicy that cannot be read is told, and the daemons keep the mode that they have; also by a controller

@@ -88,6 +88,35 @@ class TestMissing:
             await scene.cluster.until(lambda: _stale(controller, "events"), what="the metric")
             await scene.cluster.ready("True", "AllComponentsReady")
 
+    async def test_taken_later(self, scene: Scene) -> None:
+        """
+        What may be read no more, when it was read before, takes Ready after a minute, and gives it back.
+        """
+        resources = [(OURS, "gpufractioningconfigs"), ("apps", "daemonsets"), ("", "pods"), ("", "nodes")]
+        resources += [("", "events"), ("nvidia.com", "clusterpolicies")]
+        taken = [Right(group, name, verb) for group, name in resources for verb in ("list", "watch")]
+        await scene.define_policies()
+        async with Gate(scene.cluster.plane) as gate, scene.rolled_out("a", url=gate.url):
+            async with rights.without(scene.cluster, *taken):
+                gate.cut_watches()
+                # Policies have a reason of their own; the others are told beside.
+                await scene.cluster.ready("False", "GPUOperatorNotReady", "clusterpolicies", timeout_seconds=90.0)
+                for _, name in resources:
+                    await scene.cluster.ready("False", "GPUOperatorNotReady", f"cannot watch {name}")
+            await scene.cluster.ready("True", "AllComponentsReady", timeout_seconds=45.0)
+
+    async def test_taken_from_daemons(self, scene: Scene) -> None:
+        """
+        Without the pods, say, nobody knows whether all is still well.
+        """
+        taken = [Right("", "pods", verb) for verb in ("list", "watch")]
+        async with Gate(scene.cluster.plane) as gate, scene.rolled_out("a", url=gate.url):
+            async with rights.without(scene.cluster, *taken):
+                gate.cut_watches()
+                text = "cannot watch pods in gpu-fractioning"
+                await scene.cluster.ready("Unknown", "ClusterNotReadable", text, timeout_seconds=90.0)
+            await scene.cluster.ready("True", "AllComponentsReady", timeout_seconds=45.0)
+
     async def test_owner(self, scene: Scene) -> None:
         """
         Where a cluster asks for the right to keep an owner from going, it is told when that is missing.

@@ -111,7 +111,7 @@ class Cluster:
         """
         return await self.objects.get(CONFIGS.item_path(resource.NAME))
 
-    async def config_gone(self) -> None:
+    async def config_gone(self, *, timeout_seconds: float = SOON_SECONDS) -> None:
         """
         Wait until there is no resource.
         """
@@ -119,7 +119,7 @@ class Cluster:
         async def is_gone() -> bool:
             return await self.config() is None
 
-        await self.until(is_gone, what="the resource to go")
+        await self.until(is_gone, what="the resource to go", timeout_seconds=timeout_seconds)
 
     async def create_config(self, spec: Object) -> Object:
         """

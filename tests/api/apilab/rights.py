@@ -15,10 +15,13 @@ from apilab.audit import Right
 from apilab.cluster import Cluster
 from apilab.helm import NAMESPACE, RELEASE
 
+# Where events about objects without a namespace lie.
+_EVENTS = "default"
 _GROUP = "rbac.authorization.k8s.io"
 _ROLES = (
     Collection(_GROUP, "v1", "clusterroles").item_path(RELEASE),
     Collection(_GROUP, "v1", "roles", NAMESPACE).item_path(RELEASE),
+    Collection(_GROUP, "v1", "roles", _EVENTS).item_path(f"{RELEASE}-events"),
 )
 _REVIEWS = Collection("authorization.k8s.io", "v1", "subjectaccessreviews")
 USER = f"system:serviceaccount:{NAMESPACE}:{RELEASE}"
@@ -77,19 +80,23 @@ async def _come_to(cluster: Cluster, right: Right, *, is_allowed: bool) -> None:
     names = ("gpu-fractioning-mpsd", "gpu-fractioning.kai.scheduler", "")
 
     async def asked() -> bool:
-        answers = [await _review(cluster, right, name, subresource, each) for each in names]
+        answers = [
+            await _review(cluster, right, name, subresource, item=item, namespace=namespace)
+            for item in names
+            for namespace in (NAMESPACE, _EVENTS)
+        ]
         return any(answers) is is_allowed
 
     await cluster.until(asked, what=f"{right} to be {'granted' if is_allowed else 'refused'}")
 
 
-async def _review(cluster: Cluster, right: Right, name: str, subresource: str, item: str) -> bool:
+async def _review(cluster: Cluster, right: Right, name: str, subresource: str, *, item: str, namespace: str) -> bool:
     attributes = {
         "group": right.group,
         "resource": name,
         "subresource": subresource,
         "verb": right.verb,
-        "namespace": NAMESPACE,
+        "namespace": namespace,
         "name": item,
     }
     body = {"spec": {"user": USER, "resourceAttributes": attributes}}

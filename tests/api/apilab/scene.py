@@ -66,7 +66,11 @@ class Scene:
 
     @asynccontextmanager
     async def rolled_out(
-        self, *nodes: str, url: str = "", spec: Mapping[str, Any] | None = None
+        self,
+        *nodes: str,
+        url: str = "",
+        spec: Mapping[str, Any] | None = None,
+        flags: Sequence[str] = LOCAL_FLAGS,
     ) -> AsyncIterator[Controller]:
         """
         Run a controller on GPU nodes of these names, from when all is ready.
@@ -74,7 +78,7 @@ class Scene:
         for node in nodes:
             await self.cluster.add_node(node)
         await self.cluster.create_config(spec or self.spec)
-        async with self.controller(url=url) as controller:
+        async with self.controller(url=url, flags=flags) as controller:
             for node in nodes:
                 await self.cluster.node_told(node, "True", "AllDaemonsReady")
             await self.cluster.ready("True", "AllComponentsReady")

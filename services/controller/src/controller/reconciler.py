@@ -19,13 +19,14 @@ from fractioning_core.kube.events import WARNING
 from fractioning_core.service.backoff import Schedule
 
 from controller import plan as planning
-from controller.actions import EmitEvent, Figures, Plan
-from controller.applier import Applier, Report
+from controller.actions import Action, EmitEvent, Figures, Plan
+from controller.applier import Applier
 from controller.conditions import RECONCILE_ERROR
 from controller.configreading import ConfigReading
 from controller.latest import Latest
 from controller.memory import Memory
 from controller.metrics import Metrics, Outcome
+from controller.report import Report
 from controller.sources import Sources
 from controller.world import World
 
@@ -117,7 +118,7 @@ class Reconciler:
     ) -> None:
         self.complaint = ""
         """
-        What went wrong in the last pass that is a fault of ours; empty for nothing.
+        What went wrong in the last pass that is a fault of ours, or why we stand by; empty for nothing.
         """
         self._sources = sources
         self._applier = applier
@@ -161,19 +162,22 @@ class Reconciler:
             self.complaint = f"a pass ended with {type(error).__name__}"
             self._log.exception("reconcile_crashed")
             return Ending(Outcome.CRASHED, GAP_SECONDS, self._retry_seconds())
-        self.complaint = ""
+        self.complaint = self._memory.stands_by
         return ending
 
     async def _pass(self) -> Ending:
+        now = timestamps.seconds(self._utcnow())
         config = self._latest.of(self._sources.config())
-        world = self._sources.world(config, now=timestamps.seconds(self._utcnow()))
+        world = self._sources.world(config, now=now)
         problem = self._tell_incomplete()
-        if world is None:
-            if problem:
-                # No condition will tell.
-                await self._applier.apply(Plan((EmitEvent(WARNING, RECONCILE_ERROR, problem),), self._memory), config)
-            return Ending(Outcome.WAITING, GAP_SECONDS, self._sources.patience_seconds())
-        return await self._carry_out(world, config)
+        if world is not None:
+            return await self._carry_out(world, config)
+        actions: list[Action] = [EmitEvent(WARNING, RECONCILE_ERROR, problem)] if problem else []
+        if config is not None and (outage := self._sources.outage()):
+            actions += planning.plan_blind(config.config, outage, namespace=self._sources.namespace, now=now)
+        planned = Plan(tuple(actions), self._memory)
+        report = await self._applier.apply(planned, config)
+        return Ending(Outcome.WAITING, GAP_SECONDS, self._wait_seconds(planned, report))
 
     async def _carry_out(self, world: World, config: ConfigReading | None) -> Ending:
         begun = self._clock()
@@ -187,7 +191,7 @@ class Reconciler:
         if is_news:
             # What became of a DaemonSet belongs on the conditions.
             self._wakeup.wake()
-        rest = max(rest_seconds(started - begun, on_nodes=report.on_nodes), report.retry_after_seconds)
+        rest = max(rest_seconds(started - begun, on_nodes=report.on_nodes > 0), report.retry_after_seconds)
         return Ending(_outcome(report), rest, self._wait_seconds(planned, report))
 
     def _wait_seconds(self, planned: Plan, report: Report) -> float | None:
@@ -197,6 +201,8 @@ class Reconciler:
         if report.is_stopped:
             # A lease that was renewed late is ours again the next moment, or never.
             waits.append(RETRIES.first)
+        if report.is_cut:
+            waits.append(0.0)
         if report.failures:
             waits.append(self._retry_seconds())
         return min((wait for wait in waits if wait is not None), default=None)
