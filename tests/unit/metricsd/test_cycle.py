@@ -43,6 +43,7 @@ pytestmark = pytest.mark.looptime
 INTERVAL = 5.0
 GIB = 2**30
 UNKNOWN = returned(999, name="UNKNOWN", function="DeviceGetCount")
+MISMATCH = returned(18, name="LIB_RM_VERSION_MISMATCH", function="Init")
 DENIED = FileUnavailable("list", "/map", "Permission denied")
 
 FENCED, LOOSE = f"{1:064x}", f"{2:064x}"
@@ -116,6 +117,10 @@ class Files:
         if self.fault is not None:
             raise self.fault
         return self.sight
+
+    def mismatch(self) -> str:
+        """Tell."""
+        return "library 1, module 2; reboot"
 
     async def do(self, job: Callable[[], T], *, deadline_seconds: float) -> T:
         """Do a job, without a thread."""
@@ -254,6 +259,14 @@ class TestRhythm:
 
 
 class TestFigures:
+    async def test_age(self, scene: Scene) -> None:
+        """Figures are as old as the moment before they were read, not as their page."""
+        scene.driver.seconds = 3.0
+        async with scene.running():
+            await asyncio.sleep(3.0)
+
+            assert pytest.approx(3.5) == scene.value(families.SNAPSHOT_AGE.name)
+
     async def test_first_cycle(self, scene: Scene) -> None:
         """One cycle brings pods, containers and verdicts to the page, each limit to its container."""
         async with scene.running():
@@ -302,6 +315,18 @@ class TestFaults:
             await asyncio.sleep(INTERVAL)
 
             assert [(1.0, True, 2.0 * GIB), (0.0, False, None), (1.0, True, 2.0 * GIB)] == [before, during, scene.up()]
+
+    @pytest.mark.parametrize(
+        ("hangs", "more"),
+        [pytest.param(False, ": library 1, module 2; reboot", id="known"), pytest.param(True, "", id="no answer")],
+    )
+    async def test_halves_that_do_not_match(self, scene: Scene, *, hangs: bool, more: str) -> None:
+        """A mismatch is told with both versions and what mends it, where the node's files answer."""
+        scene.driver.fault, scene.files.hangs = MISMATCH, hangs
+        async with scene.running():
+            await asyncio.sleep(DEADLINE_SECONDS)
+
+            assert Readiness(ready=False, reason=f"{MISMATCH}{more}") == scene.health.readiness()
 
     async def test_an_error_in_the_middle(self, scene: Scene) -> None:
         """NVML that fails over the limits counts as failed; half a cycle is not shown."""
