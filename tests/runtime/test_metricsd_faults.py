@@ -24,6 +24,9 @@ from lab.process import Service
 from simgpu.state import GpuProcess, Machine
 
 STALE_WITHIN_SECONDS = 20.0
+# As long as no call may take.
+FOR_EVER_MS = 600_000
+ENFORCED = "container_gpu_memory_limit_enforced"
 # What may lie in the directory of records and is none, and what looks like one.
 PASSED_OVER = {
     "notes.txt": "a note",
@@ -107,11 +110,9 @@ class TestProcesses:
 
     async def test_one_whose_id_is_another_s_by_now(self, scene: Watched) -> None:
         """A process that began after NVML was asked is not the one that NVML meant."""
+        await scene.shows_use()
         first, _ = scene.node.containers
-        stat = scene.node.proc_root / str(first.pid) / "stat"
-        fields = stat.read_text().split(" ")
-        fields[21] = str(2**62)
-        stat.write_text(" ".join(fields))
+        scene.node.start_another(first, at_ticks=2**62)
         page = await scene.metricsd.shows_value("metricsd_processes_unattributed", 1, reason="vanished")
 
         assert [1.0] == [sample.value for sample in page[f"{PREFIX}metricsd_processes_attributed"]]
@@ -126,6 +127,64 @@ class TestProcesses:
 
         assert {"host": 0.0, "unannotated": 1.0, "no_record": 1.0, "vanished": 0.0} == counts, first
         assert not tells_of_pods(page)
+
+    async def test_none_at_all(self, tmp_path: Path) -> None:
+        """A directory that is no /proc is told, where otherwise every process would have vanished."""
+        scene = Watched.make(tmp_path)
+        shutil.move(scene.node.proc_root, tmp_path / "later")
+        scene.node.proc_root.mkdir()
+        async with scene.metricsd as metricsd:
+            reason = await metricsd.not_ready("no processes at")
+            without = await metricsd.page()
+            scene.node.proc_root.rmdir()
+            shutil.move(tmp_path / "later", scene.node.proc_root)
+            await metricsd.ready()
+            await scene.shows_use()
+
+        assert str(scene.node.proc_root) in reason
+        assert not tells_of_pods(without)
+
+    async def test_a_container_that_has_ended(self, scene: Watched) -> None:
+        """While its record is there it is no container whose limit is not in force; its pod keeps its zeros."""
+        scene.node.enforce(scene.state)
+        await scene.metricsd.shows("limits in force", lambda page: [1.0, 1.0] == values(page, ENFORCED))
+        first, second = scene.node.containers
+        scene.node.end(first)
+        (gpu,) = scene.node.machine().devices
+        scene.state.write(Machine(devices=(attrs.evolve(gpu, processes=gpu.processes[1:]),)))
+        page = await scene.metricsd.shows_value(
+            "container_gpu_memory_limit_enforcement_info", 1, pod=first.pod, reason="ended"
+        )
+
+        assert {second.pod: 1.0} == by_pod(page, ENFORCED)
+        assert {first.pod: 0.0, second.pod: float(MEMORY_USED_BYTES)} == by_pod(page, "gpu_memory_used_bytes")
+
+
+class TestWhatNvmlDoesNotTell:
+    async def test_sm_use(self, scene: Watched) -> None:
+        """A GPU whose SM use cannot be read has no samples of it, where 0 would say idle; memory is shown."""
+        await scene.shows_use()
+        (gpu,) = scene.node.machine().devices
+        failing = attrs.evolve(gpu, errors={"DeviceGetProcessUtilization": pynvml.NVML_ERROR_UNKNOWN})
+        scene.state.write(Machine(devices=(failing,)))
+        page = await scene.metricsd.shows("no SM use", lambda page: [] == values(page, "gpu_sm_utilization_percent"))
+
+        assert [] == values(page, "gpu_sm_utilization_percent_normalized")
+        assert scene.use_is_shown(page)
+        assert [1.0] == values(page, "gpu_up")
+
+    async def test_memory_of_a_process(self, scene: Watched) -> None:
+        """Its pod and its container have no sample of memory used, and the others have theirs."""
+        (gpu,) = scene.node.machine().devices
+        first, second = scene.node.containers
+        processes = (attrs.evolve(gpu.processes[0], memory_used_bytes=None), *gpu.processes[1:])
+        scene.state.write(Machine(devices=(attrs.evolve(gpu, processes=processes),)))
+        page = await scene.metricsd.shows(
+            "one pod's memory", lambda page: {second.pod} == by_pod(page, "gpu_memory_used_bytes").keys()
+        )
+
+        assert {second.pod} == by_pod(page, "container_gpu_memory_used_bytes").keys()
+        assert {first.pod, second.pod} == by_pod(page, "gpu_sm_utilization_percent").keys()
 
 
 class TestUnifiedMemory:
@@ -153,6 +212,21 @@ class TestUnifiedMemory:
 
 
 class TestSettings:
+    async def test_container_metrics_off(self, tmp_path: Path) -> None:
+        """Pods are shown and containers are not, and about no limit NVML is asked: a call that hangs harms nobody."""
+        scene = Watched.make(tmp_path, flags=["--container-metrics=false"])
+        scene.node.enforce(scene.state)
+        hanging = {"DeviceGetMemoryLimits": FOR_EVER_MS}
+        scene.state.write(attrs.evolve(scene.node.machine(), latencies_ms=hanging))
+        async with scene.metricsd as metricsd:
+            await metricsd.ready()
+            page = await scene.shows_use()
+
+        calls = [sample.labels["function"] for sample in page[f"{PREFIX}metricsd_nvml_call_seconds_count"]]
+        assert "DeviceGetMemoryLimits" not in calls
+        assert "DeviceGetProcessUtilization" in calls
+        assert [] == [name for name in page if name.startswith(f"{PREFIX}container_")]
+
     async def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
         """Without a page there is no use in running: it ends with 1, and one line that names the address."""
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -197,6 +271,10 @@ class TestSettings:
 
         assert 0 == status
         assert ["metrics_disabled"] == [line["event"] for line in service.records()]
+
+
+def values(page: Samples, name: str) -> list[float]:
+    return [sample.value for sample in page.get(PREFIX + name, ())]
 
 
 def by_gpu(page: Samples, name: str) -> dict[str, float]:

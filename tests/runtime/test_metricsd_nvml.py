@@ -17,7 +17,7 @@ import pynvml
 import pytest
 import pytest_asyncio
 from lab import waiting
-from lab.metricsd import PREFIX, Metricsd, tells_of_pods
+from lab.metricsd import PREFIX, Metricsd, Samples, tells_of_pods
 from lab.papernode import MEMORY_USED_BYTES, Watched
 from simgpu import programs
 from simgpu.state import Machine
@@ -54,6 +54,11 @@ def install(library: Path, place: Path) -> None:
     """
     shutil.copy(library, place.with_suffix(".new"))
     place.with_suffix(".new").replace(place)
+
+
+def by_gpu(page: Samples, name: str) -> list[tuple[str, str, float]]:
+    samples = page.get(f"{PREFIX}{name}", ())
+    return [(sample.labels["gpu_uuid"], sample.labels["gpu"], sample.value) for sample in samples]
 
 
 def open_files(metricsd: Metricsd) -> int:
@@ -93,7 +98,7 @@ class TestNvmlFails:
         assert scene.use_is_shown(up)
 
     async def test_on_one_gpu_of_two(self, tmp_path: Path) -> None:
-        """A GPU that is lost takes nothing from the other one, and is counted."""
+        """A GPU that is lost takes nothing from the other one, and is counted and named."""
         scene = Watched.make(tmp_path, gpus=2)
         first, second = scene.node.gpus
         lost = attrs.evolve(first, error=pynvml.NVML_ERROR_GPU_IS_LOST)
@@ -105,6 +110,7 @@ class TestNvmlFails:
 
         assert [float(MEMORY_USED_BYTES)] == [sample.value for sample in pods]
         assert [1.0] == [sample.value for sample in page[f"{PREFIX}nvml_up"]]
+        assert [("", "0", 0.0), (second.uuid, "1", 1.0)] == sorted(by_gpu(page, "gpu_up"))
 
     async def test_without_a_library(self, tmp_path: Path, library: Path) -> None:
         """A node whose driver is not there yet is not ready and says why; the driver installed, it is."""
@@ -141,6 +147,58 @@ class TestNvmlFails:
         await scene.metricsd.ready(timeout_seconds=BEYOND_THE_DEADLINE_SECONDS)
 
         assert 1.0 == await scene.metricsd.value("driver_info", version=NEW_DRIVER)
+
+
+class TestGpusGo:
+    @pytest_asyncio.fixture
+    async def scene(self, tmp_path: Path) -> AsyncIterator[Watched]:
+        """
+        One with two GPUs and a container with its limit on each, all shown.
+        """
+        scene = Watched.make(tmp_path, gpus=2)
+        scene.node.enforce(scene.state)
+        async with scene.metricsd as metricsd:
+            await metricsd.ready()
+            await scene.shows_use()
+            yield scene
+
+    async def test_one_that_is_not_listed_any_more(self, scene: Watched) -> None:
+        """Of it nothing is shown, no zeros either, and it is named; back again, all is as before."""
+        first, second = scene.node.gpus
+        machine = scene.node.machine()
+        before = await scene.metricsd.page()
+        scene.state.write(attrs.evolve(machine, devices=machine.devices[:1]))
+        without = await scene.metricsd.shows_value("metricsd_gpus_lost", 1)
+        scene.state.write(machine)
+        after = await scene.metricsd.shows_value("metricsd_gpus_lost", 0)
+
+        assert [(first.uuid, "0", float(MEMORY_USED_BYTES))] == by_gpu(without, "gpu_memory_used_bytes")
+        assert [(first.uuid, "0", 1.0)] == by_gpu(without, "container_gpu_memory_limit_enforced")
+        assert [(first.uuid, "0", 1.0), (second.uuid, "1", 0.0)] == by_gpu(without, "gpu_up")
+        assert by_gpu(before, "gpu_memory_used_bytes") == by_gpu(after, "gpu_memory_used_bytes")
+
+    async def test_numbers_are_given_anew(self, scene: Watched) -> None:
+        """After a start of the driver without the first GPU the second one's pods are on it, by its new number."""
+        first, second = scene.node.gpus
+        machine = scene.node.machine()
+        scene.state.write(attrs.evolve(machine, error=pynvml.NVML_ERROR_UNKNOWN))
+        await scene.metricsd.not_ready("UNKNOWN")
+        scene.state.write(attrs.evolve(machine, devices=machine.devices[1:]))
+        await scene.metricsd.ready(timeout_seconds=BEYOND_THE_DEADLINE_SECONDS)
+        page = await scene.metricsd.shows_value("metricsd_gpus_lost", 1)
+
+        assert [(second.uuid, "0", float(MEMORY_USED_BYTES))] == by_gpu(page, "gpu_memory_used_bytes")
+        assert [(second.uuid, "0", float(MEMORY_USED_BYTES))] == by_gpu(page, "container_gpu_memory_used_bytes")
+        assert [(second.uuid, "0", 1.0)] == by_gpu(page, "container_gpu_memory_limit_enforced")
+        assert {(first.uuid, "0", 0.0), (second.uuid, "0", 1.0)} == set(by_gpu(page, "gpu_up"))
+
+    async def test_none_is_listed_any_more(self, scene: Watched) -> None:
+        """No pod is shown then, and all GPUs are named as lost."""
+        scene.state.write(attrs.evolve(scene.node.machine(), devices=()))
+        page = await scene.metricsd.shows_value("metricsd_gpus_lost", 2)
+
+        assert not tells_of_pods(page)
+        assert [0.0, 0.0] == [value for _, _, value in by_gpu(page, "gpu_up")]
 
 
 class TestNvmlHangs:

@@ -39,6 +39,7 @@ QUESTIONS: Mapping[str, tuple[str, float]] = {
     f"{CONTAINER}limit_enforced": ("min({name})", 1),
     f"{CONTAINER}pressure_ratio": ('sum({name}{{pod="trainer-0"}})', MEMORY_USED_BYTES / (LIMIT_MIB * MIB)),
     f"{CONTAINER}limit_enforcement_info": ('count({name}{{reason="enforced"}})', 2),
+    f"{PREFIX}gpu_up": ("sum({name})", 2),
     f"{PREFIX}gpu_memory_total_bytes": ("sum({name})", 2 * GPU_BYTES),
     f"{PREFIX}gpu_memory_size_known": ("sum({name})", 2),
     f"{PREFIX}driver_info": ('count({name}{{version=~"615[.].*"}})', 1),
@@ -121,7 +122,7 @@ class TestPrometheus:
         """What the README tells people to ask is a question, and has an answer unless it looks for trouble."""
         answers = await prometheus.query(question)
 
-        assert ("!=" in question) == (answers == ())
+        assert ("!" in question) == (answers == ())
 
     async def test_the_scrape_itself(self, prometheus: Prometheus) -> None:
         """Every scrape was taken whole."""

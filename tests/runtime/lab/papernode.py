@@ -12,6 +12,7 @@ Each container has one process on one GPU. No container runs: whoever reads thes
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -171,22 +172,40 @@ class PaperNode:
         """
         return self.cgroup_root / container.cgroup.lstrip("/")
 
+    def start_another(self, container: PaperContainer, *, at_ticks: int) -> None:
+        """
+        End a container's process, and start another under its id: the kernel gives that a directory of its own.
+        """
+        shutil.rmtree(self.proc_root / str(container.pid))
+        self._start(container, at_ticks=at_ticks)
+
+    def end(self, container: PaperContainer) -> None:
+        """
+        End a container: its process and its cgroup go, and the record stays until the runtime removes it.
+        """
+        shutil.rmtree(self.proc_root / str(container.pid))
+        shutil.rmtree(self.cgroup_of(container))
+
     def _accounting(self, gpu: Gpu) -> Gpu:
         # The driver cannot find these processes' cgroups by itself.
         used = {self.cgroup_of(each): MEMORY_USED_BYTES for each in self.containers if each.gpu.uuid == gpu.uuid}
         return attrs.evolve(gpu, cgroup_used_bytes=used)
 
     def _write(self) -> None:
-        self.proc_root.mkdir()
+        # The host's own first process, by which a /proc is known.
+        (self.proc_root / "1").mkdir(parents=True)
         cgrouptree.make(self.cgroup_root)
         MapDir(self.map_dir).replace({each.id: each.record() for each in self.containers})
         for container in self.containers:
             cgrouptree.add(self.cgroup_root, container.cgroup)
-            process = self.proc_root / str(container.pid)
-            process.mkdir()
-            (process / "cgroup").write_text(f"0::{container.cgroup}\n")
-            (process / "stat").write_text(_stat(container.pid))
-            (process / "environ").write_text(_ENVIRON)
+            self._start(container)
+
+    def _start(self, container: PaperContainer, *, at_ticks: int = 1) -> None:
+        process = self.proc_root / str(container.pid)
+        process.mkdir()
+        (process / "cgroup").write_text(f"0::{container.cgroup}\n")
+        (process / "stat").write_text(_stat(container.pid, at_ticks))
+        (process / "environ").write_text(_ENVIRON)
 
 
 @attrs.frozen
@@ -240,8 +259,8 @@ def _processes(gpu: Gpu, containers: tuple[PaperContainer, ...]) -> Iterator[Gpu
             yield GpuProcess(container.pid, MEMORY_USED_BYTES, SM_PERCENT)
 
 
-def _stat(pid: int) -> str:
+def _stat(pid: int, at_ticks: int) -> str:
     """
-    Write the text of /proc/PID/stat: 52 fields, of which the 22nd says that it began at the first tick after boot.
+    Write the text of /proc/PID/stat: 52 fields, of which the 22nd says how many ticks after boot it began.
     """
-    return f"{pid} (python3) S 1 {pid} {pid} " + "0 " * 15 + "1 " + "0 " * 29 + "0\n"
+    return f"{pid} (python3) S 1 {pid} {pid} " + "0 " * 15 + f"{at_ticks} " + "0 " * 29 + "0\n"

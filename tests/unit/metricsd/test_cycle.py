@@ -16,6 +16,7 @@ from fractioning_core.nvml.samples import (
     Device,
     DeviceSample,
     LimitsQuery,
+    LostDevice,
     MemoryLimits,
     ProcessMemory,
     Sample,
@@ -400,6 +401,19 @@ class TestFaults:
 
 
 class TestLog:
+    async def test_gpus_that_fall_silent(self, scene: Scene, log: LogLines) -> None:
+        """A GPU that is lost, and one that is back, is named once, with the error."""
+        whole = scene.driver.answer
+        lost = Sample("615.43.02", (), (LostDevice(0, NvmlUnavailable(15, "GPU_IS_LOST", "DeviceGetUUID")),))
+        async with scene.running():
+            for scene.driver.answer in (whole, lost, whole):
+                await asyncio.sleep(30.0)
+
+        assert [
+            ("gpu_silent", "GPU-1", "NVML DeviceGetUUID: GPU_IS_LOST (15)"),
+            ("gpu_not_silent", "GPU-1", None),
+        ] == [(line["event"], line["gpu_uuid"], line.get("error")) for line in log if "gpu_uuid" in line]
+
     async def test_a_line_for_each_change(self, scene: Scene, log: LogLines) -> None:
         """Faults are told when they come, change and end, not at every cycle."""
         steps: list[tuple[NvmlError | None, Unavailable | None]] = [

@@ -26,7 +26,7 @@ from metricsd.health import Health, Outcome
 from metricsd.metrics import Metrics
 from metricsd.node import Sight
 from metricsd.page import Page
-from metricsd.snapshot import Snapshot
+from metricsd.snapshot import SilentGpu, Snapshot
 from metricsd.world import ContainerOnGpu, World
 
 T = TypeVar("T")
@@ -164,6 +164,7 @@ class Cycle:
         self._rhythm = rhythm
         self._clocks = clocks
         self._memory = Memory()
+        self._silent: dict[str, SilentGpu] = {}
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
@@ -202,6 +203,7 @@ class Cycle:
         else:
             outcome = health.completed(began=started)
             metrics.found(snapshot)
+            self._tell_of_gpus(snapshot.silent)
         metrics.called(self._nvml.take_calls())
         metrics.cycles[outcome].inc()
         if (before.outcome, before.reason) != (outcome, health.state.reason):
@@ -249,3 +251,17 @@ class Cycle:
         self._log.info(
             "node_read", driver=snapshot.driver_version, gpus=len(snapshot.gpus), containers=snapshot.records
         )
+
+    def _tell_of_gpus(self, silent: Sequence[SilentGpu]) -> None:
+        """
+        Log which GPUs do not tell who uses them, and which do so again; each once.
+        """
+        # One that was lost before it told its UUID is known by its index.
+        now = {gpu.uuid or f"{gpu.index}": gpu for gpu in silent}
+        for name in now.keys() - self._silent.keys():
+            gpu = now[name]
+            self._log.warning("gpu_silent", index=gpu.index, gpu_uuid=gpu.uuid, error=gpu.reason)
+        for name in self._silent.keys() - now.keys():
+            gpu = self._silent[name]
+            self._log.info("gpu_not_silent", index=gpu.index, gpu_uuid=gpu.uuid)
+        self._silent = now
