@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
+import structlog
 
 
 def pytest_configure() -> None:
@@ -19,6 +20,15 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="write golden files anew instead of comparing with them")
+
+
+@pytest.fixture(autouse=True)
+def _log_of_its_own() -> Iterator[None]:
+    """
+    Let no test log as one before it was told to: running a whole program sets the level for the process.
+    """
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

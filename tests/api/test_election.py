@@ -20,7 +20,7 @@ from fractioning_core.kube.transport import Request, Transport
 from lab import waiting
 
 # One lease, a failed renewal, and what a busy machine adds.
-SECONDS = 40.0
+SECONDS = 60.0
 
 _numbers = itertools.count()
 
@@ -152,12 +152,12 @@ class TestElection:
 
     async def test_slow_leader(self, scene: Scene) -> None:
         """
-        A leader whose calls all take 8 s gives up, and may write at no time at which the other leads.
+        A leader whose calls all take 12 s gives up, and may write at no time at which the other leads.
         """
         first = await scene.candidate("first")
         await leads(first)
         second = await scene.candidate("second")
-        first.gate.delay_seconds = 8.0
+        first.gate.delay_seconds = 12.0
         overlaps = 0
 
         def has_changed_hands() -> bool:

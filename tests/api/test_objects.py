@@ -41,7 +41,7 @@ async def maps(admin: Transport) -> Collection:
 
 @pytest_asyncio.fixture
 async def recorder(admin: Transport) -> AsyncIterator[Recorder]:
-    recorder = Recorder(admin, component="tests", utcnow=timestamps.utcnow)
+    recorder = Recorder(admin, component="tests", changed=lambda: None, utcnow=timestamps.utcnow)
     task = asyncio.create_task(recorder.run())
     yield recorder
     task.cancel()

@@ -6,7 +6,6 @@ Both are told where the sockets are and nothing else, so that each runs as it co
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,15 +71,8 @@ def _fractiond_argv(place: Place) -> list[str | Path]:
         f"--cri-socket={place.cri_socket}",
         f"--map-dir={place.directory / 'map'}",
         f"--pipe-dir={place.pipe_dir}",
-        f"--readiness-port={_free_port()}",
+        f"--readiness-port={program.free_port()}",
     ]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 FRACTIOND = Contestant("fractiond", _fractiond_argv)

@@ -105,15 +105,15 @@ class TestDemo:
     @pytest.mark.parametrize(
         ("pod", "cells"),
         [
-            pytest.param("trainer", ["8192", "16384", "DIR/mps", "DIR/mps", "-", "-"], id="request and limit"),
+            pytest.param(
+                "trainer", ["8192", "16384", "DIR/mps", "DIR/mps", "void", "/dev/nvidia0"], id="request and limit"
+            ),
             pytest.param(
                 "notebook",
-                ["3815", "3815", "/tmp/nvidia-mps", "DIR/mps/shared/default", "-", "-"],
+                ["3815", "3815", "/tmp/nvidia-mps", "DIR/mps/shared/default", "void", "/dev/nvidia0"],
                 id="sm-sharing",
             ),
-            pytest.param(
-                "inference", ["2048", "2048", "DIR/mps", "DIR/mps", "void", "/dev/nvidia1"], id="a GPU assigned"
-            ),
+            pytest.param("inference", ["2048", "2048", "DIR/mps", "DIR/mps", "void", "/dev/nvidia1"], id="another GPU"),
             pytest.param("plain", ["-"] * 6, id="not annotated"),
         ],
     )
@@ -156,6 +156,22 @@ class TestDemo:
         assert 'gpu_fractioning_fractiond_stops_total{result="stopped"} 1.0' in done.stdout
         assert '"requestedMemoryMiB": 2048' in done.stdout
 
+    @pytest.mark.parametrize(
+        ("pod", "cells"),
+        [
+            pytest.param("trainer", ["12288", "8192", "16384", "8192", "16384", "yes"], id="request and limit"),
+            pytest.param("notebook", ["3000", "3815", "3815", "3815", "3815", "yes"], id="sm-sharing"),
+            pytest.param("inference", ["1024", "2048", "2048", "2048", "2048", "yes"], id="another GPU"),
+            pytest.param("latecomer", ["512", "4096", "4096", "4096", "4096", "yes"], id="slipped through at first"),
+        ],
+    )
+    def test_what_metricsd_says(self, done: subprocess.CompletedProcess[str], pod: str, cells: list[str]) -> None:
+        """Its page has what each container holds, what it declared, and the same in force; all said to be simulated."""
+        page = done.stdout.split("gpu_fractioning_container_gpu_memory_*")[1]
+
+        assert [pod, *cells] == row(page, pod, cells[0])
+        assert "are simulated; metricsd reads them as it reads real ones" in page
+
     def test_it_fits_the_screen(self, done: subprocess.CompletedProcess[str]) -> None:
         """No line is wider than a screen."""
         assert [line for line in done.stdout.splitlines() if len(line) > WIDTH] == []
@@ -185,7 +201,7 @@ class TestUntimelyEnds:
         assert "NOT AS EXPECTED: the container that slipped through: expected stopped" in done.stdout
         assert leftovers.remains(directory_of(done.stdout)) == []
 
-    @pytest.mark.parametrize("program", ["fractiond", "mpsd"])
+    @pytest.mark.parametrize("program", ["fractiond", "mpsd", "metricsd"])
     def test_a_program_that_does_not_start(self, program: str) -> None:
         """The demo shows what the program said, and leaves nothing."""
         done = demo(f"--{program}-flag=--no-such-flag")
@@ -194,6 +210,15 @@ class TestUntimelyEnds:
         assert re.search(rf"^demo: FAILED: {program}-1 ended with status 2:", done.stdout, re.MULTILINE)
         assert "unknown flag" in done.stdout
         assert "Traceback" not in done.stdout + done.stderr
+        assert leftovers.remains(directory_of(done.stdout)) == []
+
+    def test_limits_that_are_not_in_force(self) -> None:
+        """With a metricsd that looks for the containers' cgroups elsewhere, the demo says so and ends with status 1."""
+        done = demo("--metricsd-flag=--cgroup-root=/nowhere")
+
+        assert done.returncode == 1
+        assert "NOT AS EXPECTED: what the page says of trainer: expected" in done.stdout
+        assert re.search(r"^demo: FAILED, 4 of \d\d checks did not hold:$", done.stdout, re.MULTILINE)
         assert leftovers.remains(directory_of(done.stdout)) == []
 
     def test_a_control_daemon_that_is_not_back(self) -> None:
@@ -263,12 +288,12 @@ class TestKeep:
             cleaned = demo("--clean", str(base))
 
         assert (kept.returncode, kept.stderr) == (0, "")
-        assert len(commands) == 11
+        assert len(commands) == 12
         assert [command for command, status in statuses.items() if status != 0] == []
         assert commands[-1] == f"{SCRIPT} --clean {base}"
         assert before != []
         # The kernel keeps 15 characters of a name.
-        assert running == {"containerd", "fractiond", "mpsd", "nvidia-cuda-mps", "simgpu-mps-help"}
+        assert running == {"containerd", "fractiond", "mpsd", "metricsd", "nvidia-cuda-mps", "simgpu-mps-help"}
         assert (cleaned.returncode, cleaned.stdout) == (0, f"demo: removed everything of {base}\n")
         assert leftovers.remains(base) == []
 
@@ -347,7 +372,7 @@ class TestScript:
         assert "scripts/bootstrap " not in done.stdout.splitlines()
         assert [
             option
-            for option in ("--keep", "--clean DIR", "--fractiond-flag=FLAG", "--mpsd-flag=FLAG")
+            for option in ("--keep", "--clean DIR", "--fractiond-flag=FLAG", "--mpsd-flag=FLAG", "--metricsd-flag=FLAG")
             if option not in done.stdout
         ] == []
         assert [line for line in done.stdout.splitlines() if "#" in line or len(line) > 110] == []

@@ -181,19 +181,20 @@ class Gate:
             return self._refused(request, refusal.status, refusal.headers)
         if self.newest is not None and request.headers.get("Authorization") != f"Bearer {self.newest()}":
             return self._refused(request, 401, {})
+        # First: what has come is passed on even when whoever sent it is gone by then, as from a slow server's queue.
+        body = await request.read()
         await asyncio.sleep(self.delay_seconds)
-        return await self._passed_on(request)
+        return await self._passed_on(request, body)
 
     def _refused(self, request: web.Request, status: int, headers: Mapping[str, str]) -> web.Response:
         self._note(request, status)
         body = {"kind": "Status", "message": f"the gate says {status}", "code": status}
         return web.json_response(body, status=status, headers=headers)
 
-    async def _passed_on(self, request: web.Request) -> web.StreamResponse:
+    async def _passed_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
         assert self._session is not None, "entered"
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         url = f"{self._plane.account.url}{request.path_qs}"
-        body = await request.read()
         try:
             async with self._session.request(request.method, url, headers=headers, data=body) as answer:
                 self._note(request, answer.status)

@@ -91,6 +91,7 @@ DEFAULT = Settings(
             {"openshift": {"enabled": True}}, {"daemon_required_scc": "gpu-fractioning-daemons"}, id="OpenShift"
         ),
         pytest.param({"daemonPriorityClassName": ""}, {"daemon_priority_class_name": ""}, id="no priority"),
+        pytest.param({"daemonPriorityClassName": None}, {"daemon_priority_class_name": ""}, id="nor one by default"),
         pytest.param(
             {"daemonServiceAccount": {"name": "m"}, "fractiondServiceAccount": {"create": False, "name": "f"}},
             {"daemon_service_account_name": "m", "fractiond_service_account_name": "f"},
@@ -176,7 +177,7 @@ def selects(selector: Mapping[str, str], workload: Manifest) -> bool:
 
 class TestRights:
     async def test_cluster(self, helm: Helm) -> None:
-        """It can change nothing in the cluster but its resource, nodes' labels and conditions, and events."""
+        """It can change nothing in the cluster but its resource, nodes' labels and conditions."""
         role = find(await helm.template(), "ClusterRole", NAME)
 
         reading = {"get", "list", "watch"}
@@ -189,8 +190,6 @@ class TestRights:
             ("gpufractioningconfigs/finalizers", "update"),
             ("nodes", "patch"),
             ("nodes/status", "patch"),
-            ("events", "create"),
-            ("events", "patch"),
         } == {each for each in writes if each[1] not in reading}
 
     async def test_namespace(self, helm: Helm) -> None:
@@ -207,6 +206,15 @@ class TestRights:
             ("daemonsets", "gpu-fractioning-fractiond", "gpu-fractioning-mpsd"),
             ("leases", "gpu-fractioning.kai.scheduler"),
         } == named
+
+    async def test_events(self, helm: Helm) -> None:
+        """Events it may write only where those of a cluster-scoped resource lie, whatever its own namespace."""
+        manifests = await helm.template()
+        role, binding = (find(manifests, kind, f"{NAME}-events") for kind in ("Role", "RoleBinding"))
+
+        assert [{"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}] == role["rules"]
+        assert ["default"] * 2 == [each["metadata"]["namespace"] for each in (role, binding)]
+        assert [{"kind": "ServiceAccount", "name": NAME, "namespace": "gpu-fractioning"}] == binding["subjects"]
 
     async def test_no_lease_alone(self, helm: Helm) -> None:
         """Without leader election it has no business with leases."""

@@ -142,6 +142,27 @@ async def test_off(given: Mapping[str, Any], left: set[str], helm: Helm) -> None
     assert left == {each["metadata"]["name"] for each in manifests if HOOK in notes(each)}
 
 
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        pytest.param({"mpsDaemon": {"gracefulStopDelay": "5m"}}, 360, id="daemons that take their time"),
+        pytest.param({"mpsDaemon": {"gracefulStopDelay": "1h30m0.5s"}}, 5460, id="for hours"),
+        pytest.param({"mpsDaemon": {"gracefulStopDelay": "0s"}}, 60, id="daemons that end at once"),
+        pytest.param(
+            {"mpsDaemon": {"gracefulStopDelay": "5m"}, "configRemover": {"timeoutSeconds": 5}}, 5, id="no patience"
+        ),
+    ],
+)
+async def test_remover_is_patient(given: Mapping[str, Any], seconds: int, helm: Helm) -> None:
+    """The resource gets a minute more than its daemons may take to end, or as long as is said."""
+    job = find(await helm.template(given), "Job", REMOVER)
+
+    assert ([f"--timeout={seconds}s"], seconds + 60) == (
+        container(job)["args"][1:],
+        job["spec"]["activeDeadlineSeconds"],
+    )
+
+
 async def test_remover_is_bounded(helm: Helm) -> None:
     """What keeps the Job from running ends it a minute after it would have given up."""
     job = find(await helm.template({"configRemover": {"timeoutSeconds": 300}}), "Job", REMOVER)

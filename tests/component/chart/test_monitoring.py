@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 from apilab.helm import Helm, find
+from controller import fractiond, mpsd
+from controller.daemonset import Input
+from controller.testing.builders import OPTIONS
+from fractioning_core import resource
 
 SERVED = "--api-versions=monitoring.coreos.com/v1"
+NAME = "gpu-fractioning"
 ON = {"prometheus": {"enabled": True}}
-ALL = ["gpu-fractioning", "gpu-fractioning-fractiond", "gpu-fractioning-metricsd"]
+ALL = [NAME, f"{NAME}-fractiond", f"{NAME}-metricsd", f"{NAME}-mpsd"]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +28,7 @@ ALL = ["gpu-fractioning", "gpu-fractioning-fractiond", "gpu-fractioning-metricsd
         pytest.param(
             {**ON, "metricsAgent": {"enabled": False}},
             [SERVED],
-            ["gpu-fractioning", "gpu-fractioning-fractiond"],
+            [NAME, f"{NAME}-fractiond", f"{NAME}-mpsd"],
             id="no metricsd",
         ),
     ],
@@ -59,6 +64,26 @@ async def test_path(path: str, expected: str, helm: Helm) -> None:
     } == endpoint
 
 
+async def test_ports(helm: Helm) -> None:
+    """Each monitor of pods looks for a port that they have."""
+    manifests = await helm.template(ON, SERVED)
+    given = Input(resource.read(find(manifests, "GpuFractioningConfig")), OPTIONS, is_nri=False)
+    templates = [module.build(given)["spec"]["template"] for module in (fractiond, mpsd)]
+    asked = {
+        (*each["spec"]["selector"]["matchLabels"].items(), each["spec"]["podMetricsEndpoints"][0]["port"])
+        for each in manifests
+        if each["kind"] == "PodMonitor"
+    }
+    had = {
+        (*template["metadata"]["labels"].items(), port["name"])
+        for template in templates
+        for container in template["spec"]["containers"]
+        for port in container.get("ports", [])
+    }
+
+    assert asked == had
+
+
 async def test_labels(helm: Helm) -> None:
     """A Prometheus that selects monitors by a label finds all of them."""
     chosen = {"prometheus": {"enabled": True, "additionalLabels": {"release": "prometheus"}}}
@@ -66,4 +91,4 @@ async def test_labels(helm: Helm) -> None:
     manifests = await helm.template(chosen, SERVED)
 
     monitors = [each for each in manifests if each["kind"] in {"ServiceMonitor", "PodMonitor"}]
-    assert ["prometheus"] * 3 == [each["metadata"]["labels"]["release"] for each in monitors]
+    assert ["prometheus"] * 4 == [each["metadata"]["labels"]["release"] for each in monitors]

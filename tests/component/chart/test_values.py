@@ -147,6 +147,52 @@ class TestRefused:
                 "metrics.port is 8081, where the controller serves health; accepted: any other port",
                 id="one port for two servers",
             ),
+            pytest.param(
+                {"fullnameOverride": "GPUs"},
+                'fullnameOverride is "GPUs", and objects cannot be called so; accepted: lower-case letters, digits and '
+                "dashes, a letter first and no dash last",
+                id="a name in capitals",
+            ),
+            pytest.param(
+                {"nameOverride": "gpus_"}, 'nameOverride is "gpus_", and objects cannot', id="a name with an underscore"
+            ),
+            pytest.param(
+                {"images": {"mpsd": {"tag": "v1/2"}}},
+                'images.mpsd.tag makes the tag "v1/2"; accepted: up to 128 letters, digits, underscores, dots and '
+                "dashes, neither dot nor dash first",
+                id="a tag with a slash",
+            ),
+            pytest.param(
+                {"global": {"fipsMode": "on"}, "images": {"operator": {"tag": "a" * 128}}},
+                f'images.operator.tag makes the tag "{"a" * 128}-fips"; accepted: up to 128',
+                id="a tag that FIPS makes too long",
+            ),
+            pytest.param(
+                {"prometheus": {"interval": "1m", "scrapeTimeout": "61s"}},
+                "prometheus.scrapeTimeout is 61s and prometheus.interval 1m, and no scrape may outlast the interval; "
+                "accepted: a scrapeTimeout up to the interval",
+                id="a scrape longer than the time between two",
+            ),
+            pytest.param(
+                {"metricsAgent": {"address": "127.0.0.1:2112"}},
+                'metricsAgent.address is "127.0.0.1:2112", where nobody outside the pod can scrape it; accepted: an '
+                "address such as :2112, or metricsAgent.enabled=false",
+                id="metrics for the pod itself",
+            ),
+            pytest.param(
+                {"metricsAgent": {"address": "[::1]:2112"}}, 'address is "[::1]:2112", where nobody', id="and with IPv6"
+            ),
+            pytest.param(
+                {"metricsAgent": {"address": ":8093"}},
+                'metricsAgent.address is ":8093", and fractiond\'s probes are served at port 8093 of the same pod; '
+                "accepted: two different ports in metricsAgent.address and fractioningAgent.readinessPort",
+                id="one port for metricsd and fractiond",
+            ),
+            pytest.param(
+                {"fractioningAgent": {"readinessPort": 2112}},
+                'metricsAgent.address is ":2112", and fractiond\'s probes are served at port 2112',
+                id="one port by a default",
+            ),
         ],
     )
     async def test_unusable(self, given: Mapping[str, Any], told: str, helm: Helm) -> None:
@@ -155,6 +201,23 @@ class TestRefused:
             await helm.template(given)
 
         assert told in caught.value.output
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"prometheus": {"interval": "60s", "scrapeTimeout": "1m"}}, id="a scrape as long as the interval"),
+        pytest.param({"prometheus": {"interval": "1s", "scrapeTimeout": "999ms"}}, id="other units"),
+        pytest.param({"metricsAgent": {"enabled": False, "address": ":8093"}}, id="a port that nobody uses"),
+        pytest.param({"metricsAgent": {"address": "0.0.0.0:9400"}}, id="metrics on all addresses"),
+        pytest.param({"images": {"mpsd": {"tag": "a" * 128}}}, id="a tag as long as may be"),
+        pytest.param({"nameOverride": "gpus-2"}, id="a name"),
+        pytest.param({"priorityClassName": None, "daemonPriorityClassName": None}, id="no priorities"),
+    ],
+)
+async def test_usable(given: Mapping[str, Any], helm: Helm) -> None:
+    """What is next to unusable is taken."""
+    assert await helm.template(given)
 
 
 async def test_shared_values(helm: Helm) -> None:

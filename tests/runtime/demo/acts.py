@@ -9,11 +9,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.devices import Gpu
 from lab.fractiond import PREFIX
 
 from demo.cast import cast
-from demo.screen import INDENT, Screen
+from demo.screen import INDENT, Screen, cut
 from demo.stage import Running, Stage
 from demo.views import judge, show_clients, show_demands, show_outcomes
 
@@ -42,7 +41,7 @@ async def create(screen: Screen, stage: Stage) -> Mapping[str, Running]:
     Returns:
         Those that run, by pod.
     """
-    roles = cast(stage.mpsd.pipe_dir, stage.mpsd.daemon(), assigned_gpu(stage))
+    roles = cast(stage.mpsd.pipe_dir, stage.mpsd.daemon(), stage.gpus)
     show_demands(screen, roles)
     outcomes = {role.pod: await stage.container(role, await stage.pod(role)) for role in roles}
     show_outcomes(screen, outcomes)
@@ -77,13 +76,6 @@ async def report(screen: Screen, stage: Stage, assigned: Running | None) -> None
         await _show_record(screen, stage, assigned.container)
 
 
-def assigned_gpu(stage: Stage) -> Gpu:
-    """
-    Give the simulated GPU that one container is assigned: not the first, which might be got by accident.
-    """
-    return stage.gpus[1]
-
-
 def command_line(pid: int) -> list[str]:
     """
     Read the arguments of a process, its program first.
@@ -100,7 +92,7 @@ def interesting(page: str) -> list[str]:
 
 
 def _explain(screen: Screen, stage: Stage) -> None:
-    name = assigned_gpu(stage).cdi_name
+    name = stage.gpus[1].cdi_name
     screen.say()
     screen.say(
         "All of this was read by programs run inside the containers: NVIDIA_GPU_MEMORY_REQUEST and _LIMIT,"
@@ -108,7 +100,7 @@ def _explain(screen: Screen, stage: Stage) -> None:
     )
     screen.say("- notebook: 4000M are 3814.7 MiB and round up; a request that is not given is the limit.", hanging="  ")
     screen.say(
-        f"- inference: its simulated GPU came as the CDI device {name}. That device's spec sets"
+        f"- inference: its simulated GPU came as the CDI device {name}. The spec of these devices sets"
         " NVIDIA_VISIBLE_DEVICES to void, as NVIDIA's own do, so that nothing hands out GPUs a second time.",
         hanging="  ",
     )
@@ -118,13 +110,12 @@ async def _show_record(screen: Screen, stage: Stage, container: str) -> None:
     path = stage.fractiond.map_dir / f"{container}.json"
     record = json.loads(await asyncio.to_thread(path.read_text))
     screen.say()
-    screen.say(
-        "The record of inference (its GPU is simulated), by which a metrics exporter knows whose GPU memory is whose:"
-    )
+    screen.say("The record of inference (its GPU is simulated), by which metricsd knows whose GPU memory is whose:")
     screen.say(str(path))
     screen.say()
-    screen.lines([INDENT + line for line in json.dumps(record, indent=2).splitlines()])
-    gpu = assigned_gpu(stage)
+    screen.lines([cut(INDENT + line) for line in json.dumps(record, indent=2).splitlines()])
+    # Not the first one, which might be got by accident.
+    gpu = stage.gpus[1]
     devices = [(device["uuid"], device["minorNumber"]) for device in record["gpuDevices"]]
     screen.expect("the pod in the record", expected="inference", seen=record["pod"])
     screen.expect("the GPUs (simulated) in the record", expected=[(gpu.uuid, gpu.minor)], seen=devices)

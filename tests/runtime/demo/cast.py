@@ -6,7 +6,7 @@ Pure: the expectations are written out by hand, not computed by the code they ju
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -16,6 +16,7 @@ NAMESPACE = "team-a"
 CONTAINER = "main"
 KEY = f"nvidia.com/container.{CONTAINER}."
 LIMIT = "NVIDIA_GPU_MEMORY_LIMIT"
+DEVICES = "gpus.devices"
 
 
 @attrs.frozen
@@ -69,6 +70,10 @@ class Role:
     Annotation suffixes and values.
     """
     env: tuple[tuple[str, str], ...] = ()
+    holds_mib: int = 0
+    """
+    How much simulated GPU memory its process holds; 0 where it has no GPU.
+    """
     fence: Fence = NO_FENCE
     refusal: tuple[str, ...] = ()
 
@@ -80,6 +85,13 @@ class Role:
         return {KEY + suffix: value for suffix, value in self.asks.items()}
 
     @property
+    def gpu(self) -> str:
+        """
+        The UUID of the GPU that it is assigned; empty where it has none.
+        """
+        return self.asks.get(DEVICES, "")
+
+    @property
     def demands(self) -> list[str]:
         """
         What the pod's author wrote, a line each.
@@ -88,30 +100,33 @@ class Role:
         return lines + [f"env {name}={value}" for name, value in self.env] or ["(nothing)"]
 
 
-def cast(pipe_dir: Path, daemon: int, gpu: Gpu) -> tuple[Role, ...]:
+def cast(pipe_dir: Path, daemon: int, gpus: Sequence[Gpu]) -> tuple[Role, ...]:
     """
-    Write the six roles of the first act for a node with this pipe directory and this control daemon; `gpu` is what one
-    of them is assigned.
+    Write the six roles of the first act for a node with this pipe directory, this control daemon and two GPUs.
     """
     pipe, who = str(pipe_dir), str(daemon)
+    first, second = gpus
     return (
         Role(
             "trainer",
             "request and limit",
-            {"gpu-memory.request": "8Gi", "gpu-memory.limit": "16Gi"},
-            fence=Fence("8192", "16384", pipe, pipe, who),
+            {"gpu-memory.request": "8Gi", "gpu-memory.limit": "16Gi", DEVICES: first.uuid},
+            holds_mib=12288,
+            fence=Fence("8192", "16384", pipe, pipe, who, *_seen(first)),
         ),
         Role(
             "notebook",
             "limit alone, sm-sharing",
-            {"gpu-memory.limit": "4000M", "gpu-compute.mode": "sm-sharing"},
-            fence=Fence("3815", "3815", "/tmp/nvidia-mps", f"{pipe}/shared/default", who),
+            {"gpu-memory.limit": "4000M", "gpu-compute.mode": "sm-sharing", DEVICES: first.uuid},
+            holds_mib=3000,
+            fence=Fence("3815", "3815", "/tmp/nvidia-mps", f"{pipe}/shared/default", who, *_seen(first)),
         ),
         Role(
             "inference",
-            "a GPU assigned (simulated)",
-            {"gpu-memory.limit": "2Gi", "gpus.devices": gpu.uuid},
-            fence=Fence("2048", "2048", pipe, pipe, who, "void", (f"/dev/nvidia{gpu.minor}",)),
+            "another GPU (simulated)",
+            {"gpu-memory.limit": "2Gi", DEVICES: second.uuid},
+            holds_mib=1024,
+            fence=Fence("2048", "2048", pipe, pipe, who, *_seen(second)),
         ),
         Role("plain", "no annotation"),
         Role(
@@ -135,11 +150,22 @@ def cast(pipe_dir: Path, daemon: int, gpu: Gpu) -> tuple[Role, ...]:
     )
 
 
-def latecomer(pipe_dir: Path, daemon: int) -> Role:
+def latecomer(pipe_dir: Path, daemon: int, gpu: Gpu) -> Role:
     """
     Write the role of the second act: created while fractiond is dead, and again when it is back, then with this fence.
     """
     pipe = str(pipe_dir)
     return Role(
-        "latecomer", "a limit", {"gpu-memory.limit": "4Gi"}, fence=Fence("4096", "4096", pipe, pipe, str(daemon))
+        "latecomer",
+        "a limit",
+        {"gpu-memory.limit": "4Gi", DEVICES: gpu.uuid},
+        holds_mib=512,
+        fence=Fence("4096", "4096", pipe, pipe, str(daemon), *_seen(gpu)),
     )
+
+
+def _seen(gpu: Gpu) -> tuple[str, tuple[str, ...]]:
+    """
+    Give what a container sees of a GPU that came as a CDI device: that nothing else hands out any, and its node.
+    """
+    return "void", (f"/dev/nvidia{gpu.minor}",)

@@ -23,6 +23,7 @@ class Options:
     clean: Path | None
     fractiond_flags: tuple[str, ...]
     mpsd_flags: tuple[str, ...]
+    metricsd_flags: tuple[str, ...]
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -35,12 +36,14 @@ def parse(arguments: Sequence[str]) -> Options:
     alternatives.add_argument("--clean", type=_directory, metavar="DIR")
     parser.add_argument("--fractiond-flag", action="append", default=[], metavar="FLAG")
     parser.add_argument("--mpsd-flag", action="append", default=[], metavar="FLAG")
+    parser.add_argument("--metricsd-flag", action="append", default=[], metavar="FLAG")
     chosen = parser.parse_args(arguments)
     return Options(
         keep=chosen.keep,
         clean=chosen.clean,
         fractiond_flags=tuple(chosen.fractiond_flag),
         mpsd_flags=tuple(chosen.mpsd_flag),
+        metricsd_flags=tuple(chosen.metricsd_flag),
     )
 
 

@@ -34,6 +34,10 @@ def commands(stage: Stage) -> list[str]:
         ("is fractiond ready?", f"curl -s -w '\\n' {url}/readyz"),
         ("its counters", f"curl -s {url}/metrics | grep _total"),
         ("whose GPU memory is whose", f"cat {stage.fractiond.map_dir}/*.json"),
+        (
+            "how much of it each uses (simulated), and whether its limit is in force",
+            f"curl -s http://localhost:{stage.metricsd.port}/metrics | grep ^gpu_fractioning_container",
+        ),
         ("its log", f"tail -n 5 {stage.base}/fractiond-2.out"),
         ("end it as a crash would", f"kill -9 {fractiond}"),
         ("start it again", f"{shlex.join(command_line(fractiond)[1:])} >> {stage.base}/fractiond-2.out &"),

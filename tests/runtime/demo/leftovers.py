@@ -1,7 +1,7 @@
 """
 What a demo may leave behind, found and removed by its directory's name alone.
 
-Leaving the contexts of containerd, mpsd and fractiond does the same work with what they remember; this is for a demo
+Leaving the contexts of containerd and of our daemons does the same work with what they remember; this is for a demo
 that was left running on purpose, or was killed, and it is how every demo proves in the end that nothing is left.
 """
 
@@ -22,7 +22,7 @@ from lab.config import Layout
 
 # As lab.containerd names its directories: nothing else may be removed by a typing error.
 ACCEPTED_DIRECTORY = re.compile(r"/tmp/lab-[0-9a-f]{8}")
-PROGRAMS = ("containerd", "fractiond", "mpsd")
+PROGRAMS = ("containerd", "fractiond", "mpsd", "metricsd")
 # What mpsd starts is told where to work by a variable.
 MPS_PROGRAMS = ("nvidia-cuda-mps-control", "simgpu-mps-helper")
 _END_SECONDS = 10.0
@@ -37,7 +37,7 @@ def cgroup_of(base: Path) -> str:
 
 def program_pids(base: Path) -> list[int]:
     """
-    List the containerd, the fractiond and the mpsd that work in a directory, with all that mpsd started.
+    List the containerd and the daemons of ours that work in a directory, with all that mpsd started.
     """
     processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return [int(entry.name) for entry in processes if _works_in(entry, base) or _serves(entry, base)]

@@ -41,7 +41,7 @@ async def slip_through(screen: Screen, stage: Stage) -> Slipped:
     status = await service.wait()
     screen.say(f"kill -9 {service.pid}: fractiond is dead.")
     screen.expect("how fractiond ended", expected=-signal.SIGKILL, seen=status)
-    role = latecomer(stage.mpsd.pipe_dir, stage.mpsd.daemon())
+    role = latecomer(stage.mpsd.pipe_dir, stage.mpsd.daemon(), stage.gpus[0])
     screen.say(f"A pod {role.pod} asks for gpu-memory.limit: {role.asks['gpu-memory.limit']}, and nobody sees to it.")
     pod = await stage.pod(role)
     outcome = await _create_unseen(screen, stage, role, pod)

@@ -37,6 +37,13 @@ def wrap(text: str, indent: str = INDENT, *, hanging: str = "") -> list[str]:
     )
 
 
+def cut(line: str) -> str:
+    """
+    Shorten a line that does not fit and cannot be wrapped.
+    """
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+
+
 def columns(rows: Sequence[Sequence[str]], indent: str = INDENT) -> list[str]:
     """
     Align rows in columns, each as wide as its longest cell; an empty cell shows as a dash.

@@ -19,7 +19,8 @@ from pathlib import Path
 from lab import sweep, toolchain
 from lab.errors import LabError
 
-from demo import acts, commandline, hints, leftovers, mps, recovery
+from demo import acts, commandline, hints, leftovers, mps, page, recovery
+from demo.cast import Role, cast, latecomer
 from demo.commandline import Options
 from demo.interruption import Interruption
 from demo.screen import Screen
@@ -54,7 +55,11 @@ async def run(options: Options) -> int:
     started = time.monotonic()
     interruption = Interruption.watch()
     try:
-        stage = Stage(fractiond_flags=options.fractiond_flags, mpsd_flags=options.mpsd_flags)
+        stage = Stage(
+            fractiond_flags=options.fractiond_flags,
+            mpsd_flags=options.mpsd_flags,
+            metricsd_flags=options.metricsd_flags,
+        )
         _introduce(screen, stage)
     except LabError as error:
         return _failed(str(error))
@@ -94,10 +99,11 @@ async def clean(base: Path) -> int:
 
 async def _perform(stage: Stage, options: Options, screen: Screen, interruption: Interruption) -> None:
     async with AsyncExitStack() as stack:
-        with screen.step("Start a private containerd, and mpsd and fractiond beside it"):
+        with screen.step("Start a private containerd, and mpsd, fractiond and metricsd beside it"):
             await stack.enter_async_context(stage)
             await acts.introduce(screen, stage)
             await mps.introduce(screen, stage)
+            await page.introduce(screen, stage)
         await _acts(stage, screen)
         if options.keep:
             screen.lines(hints.commands(stage))
@@ -120,8 +126,19 @@ async def _acts(stage: Stage, screen: Screen) -> None:
         await recovery.catch(screen, stage, slipped=slipped, fenced=fenced)
     with screen.step("Kill the MPS control daemon"):
         await mps.crash(screen, stage, fenced)
-    with screen.step("What fractiond tells the world"):
+    with screen.step("What fractiond and metricsd tell the world"):
         await acts.report(screen, stage, fenced.get("inference"))
+        await page.show(screen, stage, _fractional(stage))
+
+
+def _fractional(stage: Stage) -> list[Role]:
+    """
+    List the roles that run behind a limit by now.
+    """
+    pipe_dir, gpus = stage.mpsd.pipe_dir, stage.gpus
+    # There may be no control daemon by now, and none matters to metricsd.
+    roles = (*cast(pipe_dir, 0, gpus), latecomer(pipe_dir, 0, gpus[0]))
+    return [role for role in roles if role.holds_mib]
 
 
 def _introduce(screen: Screen, stage: Stage) -> None:
@@ -129,11 +146,12 @@ def _introduce(screen: Screen, stage: Stage) -> None:
         [
             "gpu-fractioning demo: containers that share a GPU, each behind a memory limit",
             "",
-            f"  real       containerd {VERSION}, {_runc()}, NRI and CRI between them, fractiond {version('fractiond')}",
-            f"             and mpsd {version('mpsd')}, and Debian's MPS control daemon, of driver branch 550",
+            f"  real       containerd {VERSION}, {_runc()}, NRI and CRI between them,",
+            f"             {_daemons()},",
+            "             and Debian's MPS control daemon, of driver branch 550",
             "  simulated  an r615 driver: NVML, and what r615's control daemon does and 550's does not; the GPUs:",
             "             device nodes, a CDI spec and the driver's listing, but no hardware. So no MPS server",
-            "             starts, and nothing allocates GPU memory here.",
+            "             starts, and the memory that processes hold, and the limits on it, are simulated too.",
             "  played     the kubelet: this program sends the requests that a kubelet sends",
             "",
             f"  DIR below is {stage.base}. Everything the demo makes is in there.",
@@ -141,6 +159,10 @@ def _introduce(screen: Screen, stage: Stage) -> None:
         ]
     )
     screen.abbreviate(stage.base)
+
+
+def _daemons() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in ("fractiond", "mpsd", "metricsd"))
 
 
 def _runc() -> str:

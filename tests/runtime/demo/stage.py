@@ -1,5 +1,5 @@
 """
-The stage of the demo: a private containerd with simulated GPUs, mpsd and fractiond beside it, and what a kubelet does.
+The stage of the demo: a private containerd with simulated GPUs, our daemons beside it, and what a kubelet does.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from pathlib import Path
 from typing import Self
 
 import attrs
-from lab import mpsclient
+from lab import cgrouptree, gpuprocess, mpsclient
 from lab.containerd import Containerd
 from lab.cri import Cri
-from lab.devices import Gpu, make_gpus, write_cdi_spec
+from lab.devices import Gpu, Hook, make_gpus, write_cdi_spec
 from lab.errors import CriError, LabError
 from lab.fractiond import Fractiond
+from lab.metricsd import Metricsd
 from lab.mpsd import Mpsd
+from simgpu import state
+from simgpu.processes import Allocation
+from simgpu.state import Machine
 
 from demo.cast import CONTAINER, LIMIT, NAMESPACE, Fence, Role
 
 VERSION = "2.3"
 NOBODY = "nobody"
+SM_PERCENT = 20
 # Ends at once when asked to; as process 1 a bare sleep would ignore the request.
 OBEDIENT = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
 
@@ -56,12 +61,20 @@ class Stage:
     Args:
         fractiond_flags: Further flags for fractiond.
         mpsd_flags: The same for mpsd.
+        metricsd_flags: The same for metricsd.
     """
 
-    def __init__(self, *, fractiond_flags: Sequence[str] = (), mpsd_flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        fractiond_flags: Sequence[str] = (),
+        mpsd_flags: Sequence[str] = (),
+        metricsd_flags: Sequence[str] = (),
+    ) -> None:
         self.containerd = Containerd(VERSION)
         self._fractiond_flags = fractiond_flags
         self._mpsd_flags = mpsd_flags
+        self._metricsd_flags = metricsd_flags
         self._stack = AsyncExitStack()
         self._attempts: dict[str, int] = {}
 
@@ -75,8 +88,11 @@ class Stage:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.containerd)
-            self.gpus = self._simulate_gpus()
-            self.mpsd = Mpsd(directory=self.base, sockets=self.base, flags=self._mpsd_flags)
+            self.gpus = make_gpus(self.base / "dev")
+            self.mpsd = Mpsd(
+                directory=self.base, sockets=self.base, flags=self._mpsd_flags, machine=_machine(self.gpus)
+            )
+            self._publish_gpus()
             await stack.enter_async_context(self.mpsd)
             # One that does not start says so here, without a wait.
             await self.mpsd.service.wait_for_log("daemon_started")
@@ -88,6 +104,15 @@ class Stage:
             self.cri: Cri = await stack.enter_async_context(self.containerd.cri())
             await self.fractiond.service.wait_for_log("runtime_registered")
             await self.fractiond.ready()
+            self.metricsd = Metricsd(
+                directory=self.base,
+                map_dir=self.fractiond.map_dir,
+                state=self.mpsd.machine,
+                cgroup_root=self._cgroup_root,
+                flags=self._metricsd_flags,
+            )
+            await stack.enter_async_context(self.metricsd)
+            await self.metricsd.ready()
             self._stack = stack.pop_all()
         return self
 
@@ -116,9 +141,9 @@ class Stage:
             container = await self.cri.create_container(
                 pod,
                 CONTAINER,
-                command=OBEDIENT,
+                command=_command(role),
                 env=role.env,
-                mounts=[mpsclient.mount(self.mpsd)],
+                mounts=[mpsclient.mount(self.mpsd), *gpuprocess.mounts(self.mpsd.driver)],
                 attempt=attempt,
             )
             await self.cri.start(container)
@@ -154,15 +179,16 @@ class Stage:
             nodes=tuple(f"/dev/{name}" for name in nodes if name.startswith("nvidia")),
         )
 
-    def _simulate_gpus(self) -> tuple[Gpu, ...]:
-        gpus = make_gpus(self.base / "dev")
-        write_cdi_spec(self.containerd.cdi_dir, gpus)
-        for gpu in gpus:
+    def _publish_gpus(self) -> None:
+        # The machine's own may be of cgroup v1, which knows no such limits.
+        cgrouptree.make(self._cgroup_root)
+        hook = Hook(self.mpsd.driver.hook, self._cgroup_root, self.mpsd.machine.environ)
+        write_cdi_spec(self.containerd.cdi_dir, self.gpus, hook=hook)
+        for gpu in self.gpus:
             # The driver's own listing, so that the GPUs of the host, if it has some, do not count.
             listing = self._proc / f"driver/nvidia/gpus/0000:0{gpu.minor}:00.0"
             listing.mkdir(parents=True)
             (listing / "information").write_text(f"Model: \t\t simulated\nGPU UUID: \t {gpu.uuid}\n")
-        return gpus
 
     async def _directory_behind(self, container: str, path: str) -> str:
         """
@@ -174,12 +200,29 @@ class Stage:
         return str(found.get(seen, seen))
 
     @property
+    def _cgroup_root(self) -> Path:
+        return self.base / "cgroup"
+
+    @property
     def _proc(self) -> Path:
         return self.base / "proc"
 
     def _all_flags(self) -> list[str]:
         cdi = ["--inject-cdi-device", f"--cdi-spec-dirs={self.containerd.cdi_dir}", f"--proc-root={self._proc}"]
         return [*cdi, "--stop-timeout=5s", *self._fractiond_flags]
+
+
+def _machine(gpus: Sequence[Gpu]) -> Machine:
+    """
+    Simulate a driver with these GPUs, which sees the processes that say they hold memory.
+    """
+    return Machine(devices=tuple(state.Gpu(gpu.uuid, minor=gpu.minor) for gpu in gpus), scan_processes=True)
+
+
+def _command(role: Role) -> Sequence[str]:
+    if not role.gpu:
+        return OBEDIENT
+    return gpuprocess.command(Allocation((role.gpu,), memory=f"{role.holds_mib}Mi", sm_percent=SM_PERCENT))
 
 
 def greeting(pod: str) -> str:

@@ -56,7 +56,7 @@ class Fractiond:
             "--retry-interval=100ms",
             *flags,
         ]
-        self._program = Program("fractiond", arguments, port_flag="--readiness-port", directory=directory)
+        self._program = Program("fractiond", arguments, port_flag="--readiness-port=", directory=directory)
         self.port = self._program.port
 
     async def __aenter__(self) -> Self:

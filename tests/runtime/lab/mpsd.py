@@ -84,7 +84,7 @@ class Mpsd:
         self._program = Program(
             "mpsd",
             arguments,
-            port_flag="--health-port",
+            port_flag="--health-port=",
             directory=directory,
             environ=variables,
             before=mounts.words(seen or {}),

@@ -1,7 +1,7 @@
 """
 One of our own programs: its console script, run again and again with the same arguments, and asked on its health port.
 
-What `fractiond` and `mpsd` of this package have in common; each adds what only it has.
+What `fractiond`, `mpsd` and `metricsd` of this package have in common; each adds what only it has.
 """
 
 from __future__ import annotations
@@ -27,6 +27,16 @@ def script(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
+def free_port() -> int:
+    """
+    Give a port of this machine on which nobody listens now.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 class Program:
     """
     One program, of which one process runs at a time.
@@ -34,7 +44,7 @@ class Program:
     Args:
         name: Of its console script; with a number it names the files of its output.
         flags: Its arguments, without the one for the port.
-        port_flag: What that one is called.
+        port_flag: That one up to the port, such as `--health-port=`.
         directory: Where its output goes.
         environ: Variables beside those of this process.
         before: Words before the script, of a program that becomes it.
@@ -50,9 +60,9 @@ class Program:
         environ: Mapping[str, str] | None = None,
         before: Sequence[str | Path] = (),
     ) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._name = name
-        self._argv: list[str | Path] = [*before, script(name), f"{port_flag}={self.port}", *flags]
+        self._argv: list[str | Path] = [*before, script(name), f"{port_flag}{self.port}", *flags]
         self._directory = directory
         self._environ = environ
         self._starts = 0
@@ -136,10 +146,3 @@ class Program:
             timeout_seconds=timeout_seconds,
             details=lambda: f"last answer: {last.status} {last.body}\n{self.service.output()}",
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

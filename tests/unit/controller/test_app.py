@@ -21,6 +21,7 @@ from controller.sources import CLUSTER_POLICIES, DAEMONSETS, EVENTS, SERVICE_VER
 from fractioning_core import names, resource
 from fractioning_core.errors import FileUnavailable
 from fractioning_core.kube.collections import Collection
+from fractioning_core.kube.election import WRITE_SECONDS
 from fractioning_core.kube.errors import ApiUnreachable, LeaseLost
 from fractioning_core.kube.objects import Objects
 from fractioning_core.service.addresses import NOWHERE, Address
@@ -182,6 +183,28 @@ class TestReconciling:
             node["metadata"]["labels"],
         )
 
+    async def test_many_nodes(self, scene: Scene) -> None:
+        """
+        Where nodes take longer to write on than a change may wait, no node is told what holds no more, and none is
+        left out.
+        """
+        nodes = [f"node-{number:03}" for number in range(100)]
+        for name in nodes:
+            labels = {**LABELS, names.DRIVER_LABEL: "615"}
+            scene.cluster.put(NODES, {"metadata": {"name": name, "labels": labels}})
+        scene.cluster.put(CONFIGS, CONFIG)
+        async with scene.running(chosen()):
+            await asyncio.sleep(5)
+            scene.cluster.delay_seconds = 0.5
+            await Objects(scene.cluster, field_manager="user").delete(CONFIGS.item_path("default"))
+            await asyncio.sleep(2)
+            for name in nodes[80:]:
+                scene.cluster.put(NODES, {"metadata": {"name": name, "labels": LABELS}})
+            await asyncio.sleep(60)
+        written = sorted(write for write in scene.writes() if "/nodes/" in write)
+
+        assert [f"PATCH {NODES.item_path(name)}" for name in nodes[:80]] == written
+
     async def test_unusable_resource(self, scene: Scene) -> None:
         """
         A resource that cannot be read as a whole is told so, and nothing else is done or ends.
@@ -235,7 +258,7 @@ class TestLeading:
         async with scene.running(chosen(leader_elect=True, identity="a")) as running:
             await asyncio.sleep(5)
             scene.cluster.refuse = lambda request: GONE if "leases" in request.path else None
-            await asyncio.sleep(6)
+            await asyncio.sleep(WRITE_SECONDS + 1)
             scene.cluster.put(CONFIGS, CONFIG)
             await asyncio.sleep(10)
             error = running.exception()
@@ -250,15 +273,51 @@ class TestLeading:
         async with scene.running(chosen(leader_elect=True, identity="a")):
             await asyncio.sleep(5)
             scene.cluster.refuse = lambda request: GONE if "leases" in request.path else None
-            await asyncio.sleep(5)
+            await asyncio.sleep(WRITE_SECONDS)
             scene.cluster.put(CONFIGS, CONFIG)
-            await asyncio.sleep(2)
+            await asyncio.sleep(1)
             during = scene.writes()
             scene.cluster.refuse = lambda _: None
             await asyncio.sleep(5)
 
             assert {"gpu-fractioning-fractiond", "gpu-fractioning-mpsd"} == scene.names(OURS)
         assert f"PATCH {CONFIGS.item_path('default')}" not in during
+
+    async def test_slow_server(self, scene: Scene) -> None:
+        """
+        Where each answer takes 5 s, a replica leads all the same, and rolls out.
+        """
+        scene.cluster.put(CONFIGS, CONFIG)
+        scene.cluster.delay_seconds = 5.0
+        async with scene.running(chosen(leader_elect=True, identity="a")) as running:
+            await asyncio.sleep(90)
+
+            assert (False, {"gpu-fractioning-fractiond", "gpu-fractioning-mpsd"}, ("False", "ComponentNotReady")) == (
+                running.done(),
+                scene.names(OURS),
+                scene.ready(),
+            )
+
+    async def test_two_installations(self, scene: Scene) -> None:
+        """
+        A controller in a second namespace leaves a resource alone that is served already, and tells so once.
+        """
+        scene.cluster.put(CONFIGS, CONFIG)
+        async with scene.running(chosen()):
+            await asyncio.sleep(5)
+            written = scene.writes()
+            async with scene.running(chosen(pod_namespace="elsewhere")):
+                await asyncio.sleep(60)
+                label = {"metadata": {"labels": {"looked-at": "again"}}}
+                await Objects(scene.cluster, field_manager="user").merge_patch(CONFIGS.item_path("default"), label)
+                await asyncio.sleep(60)
+        events = scene.cluster.all(EVENTS.within("default"))
+
+        assert set() == scene.names(DAEMONSETS.within("elsewhere"))
+        assert [1] == [event["count"] for event in events if event["reason"] == "ServedFromElsewhere"]
+        assert [f"POST {EVENTS.within('default').path}", f"PATCH {CONFIGS.item_path('default')}"] == (
+            scene.writes()[len(written) :]
+        )
 
 
 class TestPages:

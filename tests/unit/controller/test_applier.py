@@ -15,13 +15,14 @@ from controller.actions import (
     SetNodeCondition,
     WriteStatus,
 )
-from controller.applier import NODES_AT_ONCE, Applier, Report
+from controller.applier import NODES_AT_ONCE, Applier
 from controller.configreading import CONFIGS, ConfigReading
 from controller.guard import GuardedApi
 from controller.latest import Latest
 from controller.memory import Applied, Memory
 from controller.metrics import Metrics
 from controller.nodesource import NODES
+from controller.report import Report
 from controller.sources import DAEMONSETS
 from controller.world import NodeCondition
 from controller.writes import FIELD_MANAGER, Writes
@@ -78,6 +79,7 @@ class Scene:
     latest: Latest = attrs.field(factory=Latest)
     registry: CollectorRegistry = attrs.field(factory=CollectorRegistry)
     may_write: bool = True
+    applier: Applier | None = None
 
     def __attrs_post_init__(self) -> None:
         self.cluster.put(CONFIGS, {"metadata": {"name": "default"}, "spec": {"nodeSelector": {}}})
@@ -101,8 +103,9 @@ class Scene:
             namespace=NAMESPACE,
             utcnow=lambda: datetime.now(UTC),
         )
-        applier = Applier(writes, recorder=self.told, latest=self.latest, metrics=Metrics(self.registry))
-        return await applier.apply(Plan(actions, Memory()), self.config())
+        if self.applier is None:
+            self.applier = Applier(writes, recorder=self.told, latest=self.latest, metrics=Metrics(self.registry))
+        return await self.applier.apply(Plan(actions, Memory()), self.config())
 
     def refuse(self, word: str, error: FractioningError) -> None:
         """
@@ -162,7 +165,8 @@ class TestApply:
         Until it is read again, the resource counts as it was written.
         """
         before = scene.config()
-        await scene.apply(AddFinalizer(("ours",), before.config.resource_version), WriteStatus((), 7))
+        added = AddFinalizer(("ours",), NAMESPACE, before.config.resource_version)
+        await scene.apply(added, WriteStatus((), 7))
         latest = scene.latest.of(before)
 
         assert (("ours",), 7) == ((latest.config.finalizers, latest.config.observed_generation) if latest else None)
@@ -171,10 +175,10 @@ class TestApply:
         """
         Nodes are written some at a time.
         """
-        scene.cluster.delay_seconds = 1.0
+        scene.cluster.delay_seconds = 0.1
         await scene.apply(*(SetNodeCondition(f"node-{number}", TRUE) for number in range(40)))
 
-        assert 40 / NODES_AT_ONCE == asyncio.get_running_loop().time()
+        assert pytest.approx(0.1 * 40 / NODES_AT_ONCE) == asyncio.get_running_loop().time()
 
     async def test_counted(self, scene: Scene) -> None:
         """
@@ -190,6 +194,52 @@ class TestApply:
             value(name, {"kind": "node_condition", "result": "ok"}),
             value(name, {"kind": "node_condition", "result": "error"}),
         )
+
+
+class TestManyNodes:
+    """
+    What happens where nodes are many and the server is slow.
+    """
+
+    async def test_cut(self, scene: Scene) -> None:
+        """
+        Two seconds after it was begun nothing of a plan is begun any more on nodes; what was is ended.
+        """
+        scene.cluster.delay_seconds = 0.9
+        started = asyncio.get_running_loop().time()
+        report = await scene.apply(*(SetNodeCondition(f"node-{number}", TRUE) for number in range(40)))
+        took = asyncio.get_running_loop().time() - started
+
+        assert (True, 24, 0) == (report.is_cut, report.on_nodes, report.failures)
+        assert pytest.approx(2.7) == took
+
+    async def test_whole(self, scene: Scene) -> None:
+        """
+        What is done within that time is done whole.
+        """
+        scene.cluster.delay_seconds = 0.3
+        report = await scene.apply(*(SetNodeCondition(f"node-{number}", TRUE) for number in range(40)))
+
+        assert (False, 40) == (report.is_cut, report.on_nodes)
+
+    async def test_refused_last(self, scene: Scene) -> None:
+        """
+        Nodes that could not be written on come last the next time, so that they do not take up the time of all.
+        """
+        scene.cluster.delay_seconds = 2.0
+        scene.cluster.refuse = lambda request: forbidden("PATCH n") if "/node-" in request.path else None
+        actions = [SetNodeCondition(f"node-{number}", TRUE) for number in range(20)]
+        asked = []
+        for _ in range(3):
+            scene.cluster.asked.clear()
+            await scene.apply(*actions)
+            asked.append([request.path.split("/")[-2] for request in scene.cluster.asked])
+
+        assert [
+            [f"node-{number}" for number in range(8)],
+            [f"node-{number}" for number in range(8, 16)],
+            [f"node-{number}" for number in range(16, 20)] + [f"node-{number}" for number in range(4)],
+        ] == asked
 
 
 class TestFailures:
@@ -228,19 +278,21 @@ class TestFailures:
         scene.refuse("daemonsets", forbidden("PATCH mpsd"))
         report = await scene.apply(APPLY)
 
-        assert (Memory(errors={"mpsd": "PATCH mpsd: 403 from the API server: no right"}), 1, []) == (
+        told = "PATCH mpsd: 403 from the API server: no right"
+        assert (Memory(errors={"mpsd": told}), 1, [], (f"mpsd: {told}",)) == (
             report.memory,
             report.failures,
             scene.told.events,
+            report.problems,
         )
 
     async def test_other_version(self, scene: Scene) -> None:
         """
-        A resource that somebody else has just written is no failure: its new version leads to another plan.
+        A resource that somebody else has just written is tried again, and nothing is told of it.
         """
-        report = await scene.apply(AddFinalizer(("ours",), "0"))
+        report = await scene.apply(AddFinalizer(("ours",), NAMESPACE, "0"))
 
-        assert (0, []) == (report.failures, scene.told.events)
+        assert (1, [], ()) == (report.failures, scene.told.events, report.problems)
 
     async def test_patience(self, scene: Scene) -> None:
         """

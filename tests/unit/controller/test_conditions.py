@@ -166,3 +166,7 @@ class TestForeignText:
     def test_some(self, count: int, expected: str) -> None:
         """Of many names five are told."""
         assert expected == conditions.some([f"n{place}" for place in range(count)])
+
+    def test_some_of_long_ones(self) -> None:
+        """Of long names fewer are told."""
+        assert conditions.some(["a", "b", "c"], most=2) == "a, b and 1 more"

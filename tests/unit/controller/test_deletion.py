@@ -27,6 +27,13 @@ def actions(world: World, memory: Memory | None = None) -> list[Any]:
     return list(deletion.plan(world, world.config, memory or Memory()).actions)
 
 
+def told(world: World) -> list[tuple[str, str | None, str]]:
+    return [
+        (node.name, node.labels.get(names.DRIVER_LABEL), node.condition.status if node.condition else "")
+        for node in world.nodes
+    ]
+
+
 class TestSteps:
     def test_without_our_finalizer(self) -> None:
         """What is not ours to hold up is let go."""
@@ -126,6 +133,22 @@ class TestNodes:
         ]
         assert all(not node.driver_problem for node in cluster.world.nodes)
         assert cluster.world.daemonsets == ()
+
+    def test_after_the_config(self) -> None:
+        """Of a config whose finalizer somebody removed, all is cleaned, once no mpsd writes its label any more."""
+        nodes = (
+            a_node("a", condition=CONDITION),
+            a_node("b", condition=CONDITION, driver_problem="mismatch"),
+            a_node("other"),
+        )
+        cluster = Cluster(a_world(config=None, nodes=nodes, pods=(a_pod("mpsd", "a"),)))
+        cluster.settle()
+        during = cluster.world
+        cluster.world = attrs.evolve(during, pods=())
+        cluster.settle()
+
+        assert [("a", "615", "False"), ("b", None, ""), ("other", "615", "")] == told(during)
+        assert [("a", None, ""), ("b", None, ""), ("other", "615", "")] == told(cluster.world)
 
     def test_condition_after_label(self) -> None:
         """On a node that is no longer selected the condition goes last: it tells that the label is ours."""

@@ -7,8 +7,9 @@ import pytest
 from controller import dependencies
 from controller.conditions import FALSE, TRUE, Verdict
 from controller.dependencies import Finding
+from controller.memory import Memory
 from controller.policy import ClusterPolicy, PolicyCondition, ServiceVersion
-from controller.testing.builders import NAMESPACE, NOW, OPTIONS, a_config, a_daemonset, a_policy
+from controller.testing.builders import LATER, NAMESPACE, NOW, OPTIONS, a_config, a_daemonset, a_policy
 from controller.world import Reading, World
 from fractioning_core.versions import ClusterPolicyVersions
 
@@ -285,7 +286,11 @@ class TestPolicy:
         assert dependencies.several_policies(a_world(a_policy())) == ""
 
 
-class TestNriMode:
+RUNNING_FOR_NRI = (a_daemonset("mpsd"), a_daemonset("fractiond", injects_cdi=True))
+LOST = Memory(is_nri=True, policy_lost_since=NOW)
+
+
+class TestMode:
     @pytest.mark.parametrize(
         ("world", "last", "expected"),
         [
@@ -295,10 +300,7 @@ class TestNriMode:
             pytest.param(a_world(policy_error="e"), True, True, id="unreadable, known"),
             pytest.param(a_world(policy_error="e"), None, None, id="unreadable, unknown"),
             pytest.param(
-                attrs.evolve(
-                    a_world(policy_error="e"),
-                    daemonsets=(a_daemonset("mpsd"), a_daemonset("fractiond", injects_cdi=True)),
-                ),
+                attrs.evolve(a_world(policy_error="e"), daemonsets=RUNNING_FOR_NRI),
                 None,
                 True,
                 id="unreadable, told by the DaemonSet",
@@ -308,4 +310,33 @@ class TestNriMode:
     )
     def test_table(self, *, world: World, last: bool | None, expected: bool | None) -> None:
         """The mode is the ClusterPolicy's, and stays as it was while that cannot be read."""
-        assert expected is dependencies.nri_mode(world, last)
+        assert Memory(is_nri=expected) == dependencies.remember_mode(world, Memory(is_nri=last))
+
+    @pytest.mark.parametrize(
+        ("policies", "memory", "now", "expected"),
+        [
+            pytest.param((), Memory(is_nri=True), NOW, LOST, id="vanishes"),
+            pytest.param((), Memory(), NOW, LOST, id="vanishes before a restart"),
+            pytest.param((), LOST, "2026-11-29T12:09:59Z", LOST, id="is gone for ten minutes"),
+            pytest.param((), LOST, "2026-11-29T12:10:00Z", Memory(is_nri=False), id="is gone for longer"),
+            pytest.param((a_policy(is_nri=True),), LOST, LATER, Memory(is_nri=True), id="comes back"),
+            pytest.param((a_policy(),), LOST, LATER, Memory(is_nri=False), id="comes back another"),
+            pytest.param((), Memory(is_nri=False), NOW, Memory(is_nri=False), id="did not run the plugin"),
+        ],
+    )
+    def test_vanishing(self, policies: tuple[ClusterPolicy, ...], memory: Memory, now: str, expected: Memory) -> None:
+        """Over daemons that run for the NRI plugin, a ClusterPolicy that is gone counts for ten minutes more."""
+        world = attrs.evolve(a_world(*policies), daemonsets=RUNNING_FOR_NRI, now=now)
+
+        assert expected == dependencies.remember_mode(world, memory)
+
+    def test_vanishing_in_an_outage(self) -> None:
+        """One that is gone and then cannot be read is still gone since then."""
+        world = attrs.evolve(a_world(policy_error="e"), daemonsets=RUNNING_FOR_NRI, now=LATER)
+
+        assert LOST == dependencies.remember_mode(world, LOST)
+
+    def test_told(self) -> None:
+        """It is said that it is gone, and when that begins to count."""
+        assert dependencies.lost_policy(Memory(is_nri=True)) == ""
+        assert "until 2026-11-29T12:10:00Z" in dependencies.lost_policy(LOST)

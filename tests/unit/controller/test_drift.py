@@ -8,6 +8,9 @@ from controller import drift
 
 US = "us"
 SPEC: Mapping[str, Any] = {"f:spec": {"f:template": {}}}
+OURS = {"manager": US, "operation": "Apply", "fieldsV1": SPEC}
+THEIRS = {"manager": "manager", "operation": "Update", "fieldsV1": SPEC}
+STATUS = {"manager": "controller", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
 
 
 def found(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -51,7 +54,7 @@ class TestReplacement:
 
     def test_whole(self) -> None:
         """
-        It has our spec alone, the version that was read, and the labels and annotations of both.
+        It has our spec alone, the version that was read, the labels and annotations of both, and no record of others.
         """
         wanted = {
             "apiVersion": "apps/v1",
@@ -71,7 +74,7 @@ class TestReplacement:
                 "resourceVersion": "7",
                 "labels": {"ours": "old", "theirs": "1"},
                 "annotations": {"hash": "1", "deprecated.daemonset.template.generation": "3"},
-                "managedFields": [{}],
+                "managedFields": [OURS, THEIRS, STATUS],
             },
             "spec": {"selector": {}, "minReadySeconds": 5},
             "status": {},
@@ -86,5 +89,6 @@ class TestReplacement:
                 "labels": {"ours": "new", "theirs": "1"},
                 "annotations": {"hash": "2", "deprecated.daemonset.template.generation": "3"},
                 "ownerReferences": [{"uid": "u"}],
+                "managedFields": [OURS, STATUS],
             },
-        } == drift.replacement(live, wanted)
+        } == drift.replacement(live, wanted, manager=US)

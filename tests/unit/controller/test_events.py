@@ -16,6 +16,9 @@ READY = Condition("Ready", TRUE, "AllComponentsReady", "all components are healt
 NOT_READY = Condition("Ready", FALSE, "ComponentNotReady", "not ready: MpsdReady", 1, NOW)
 UNREADABLE = Condition("Ready", FALSE, "GPUOperatorNotReady", "unable to read", 1, NOW)
 FAILED = Condition("MpsdReady", FALSE, "ReconcileError", "denied", 1, NOW)
+NONE_OF_TWO = Condition("MpsdReady", FALSE, "RolloutInProgress", "0 of 2 pods ready", 1, NOW)
+ONE_OF_TWO = Condition("MpsdReady", FALSE, "PartiallyAvailable", "1 of 2 pods ready", 1, NOW)
+TWO_OF_TWO = Condition("MpsdReady", TRUE, "AllPodsReady", "2 of 2 pods ready", 1, NOW)
 ERROR = Finding("GPUOperatorNotReady", "unable to read", is_error=True)
 
 
@@ -49,6 +52,15 @@ class TestTransitions:
                 id="an error",
             ),
             pytest.param((FAILED, NOT_READY), (FAILED, NOT_READY), None, [], id="the same error"),
+            pytest.param((NOT_READY,), (ONE_OF_TWO, NOT_READY), None, [], id="a component's first"),
+            pytest.param((NONE_OF_TWO, NOT_READY), (ONE_OF_TWO, NOT_READY), None, [], id="a component's pod"),
+            pytest.param(
+                (ONE_OF_TWO, NOT_READY),
+                (TWO_OF_TWO, NOT_READY),
+                None,
+                [EmitEvent("Normal", "AllPodsReady", "MpsdReady is True: 2 of 2 pods ready")],
+                id="a component",
+            ),
             pytest.param(
                 (READY,),
                 (UNREADABLE,),

@@ -9,6 +9,7 @@ from typing import Self
 import attrs
 import pytest
 from controller.applier import Applier
+from controller.configreading import CONFIGS
 from controller.health import Alone, Health
 from controller.latest import Latest
 from controller.metrics import Metrics
@@ -17,6 +18,7 @@ from controller.options import Image, Options
 from controller.reconciler import Reconciler, Wakeup
 from controller.sources import CLUSTER_POLICIES, SERVICE_VERSIONS, Sources
 from controller.writes import FIELD_MANAGER, Writes
+from fractioning_core import resource
 from fractioning_core.kube.errors import Forbidden
 from fractioning_core.kube.events import Recorder
 from fractioning_core.kube.nodes import Nodes
@@ -32,6 +34,19 @@ OPTIONS = Options("gpu-fractioning", Image("f"), Image("m"), Image("p"))
 
 def utcnow() -> datetime:
     return datetime.now(UTC)
+
+
+@attrs.frozen
+class Late(Alone):
+    """
+    A leader that has not renewed its lease for some time.
+    """
+
+    def may_write(self) -> bool:
+        """
+        Not now.
+        """
+        return False
 
 
 @attrs.define
@@ -58,7 +73,7 @@ class Scene:
             namespace=OPTIONS.namespace,
             utcnow=utcnow,
         )
-        recorder = Recorder(cluster, component="tests", utcnow=utcnow)
+        recorder = Recorder(cluster, component="tests", changed=lambda: None, utcnow=utcnow)
         reconciler = Reconciler(
             sources,
             applier=Applier(writes, recorder=recorder, latest=latest, metrics=metrics),
@@ -146,6 +161,33 @@ class TestReadiness:
             found = scene.readiness(Alone(is_leader=is_leader, problem="GET lease: 403"))
 
         assert Readiness(ready=False, reason="GET lease: 403") == found
+
+    @pytest.mark.parametrize(
+        ("problem", "reason"),
+        [
+            pytest.param("", "leads but may not write: the lease is renewed too slowly", id="slow"),
+            pytest.param("GET lease: 503", "leads but may not write: GET lease: 503", id="not at all"),
+        ],
+    )
+    async def test_may_not_write(self, scene: Scene, problem: str, reason: str) -> None:
+        """
+        A leader whose lease is too old for a write to begin is not ready, and says so.
+        """
+        async with scene.running():
+            found = scene.readiness(Late(problem=problem))
+
+        assert Readiness(ready=False, reason=reason) == found
+
+    async def test_anothers(self, scene: Scene) -> None:
+        """
+        A leader of an installation that has to stand by is not ready, and says for whom.
+        """
+        noted = {resource.NAMESPACE_ANNOTATION: "elsewhere"}
+        scene.cluster.put(CONFIGS, {"metadata": {"name": resource.NAME, "annotations": noted}, "spec": {}})
+        async with scene.running():
+            found = scene.readiness(Alone())
+
+        assert (False, True) == (found.ready, "by the controller in namespace 'elsewhere'" in found.reason)
 
     async def test_fault_of_ours(self, scene: Scene) -> None:
         """

@@ -176,6 +176,15 @@ class TestLostLabel:
         assert "labels are missing, and the daemons leave: a (x=y, z=1), b (x=y)" == nodes.lost_message(states)
         assert not nodes.lost_message([NodeState(a_node("c"), HEALTHY)])
 
+    def test_many_labels(self) -> None:
+        """Of the labels that a node lost two are named; that all are lost is what counts."""
+        config = a_config(node_selector={f"k{number}": "v" for number in range(9)})
+        world = World(config=config, options=OPTIONS, now=NOW, nodes=(a_node(condition=GOOD),))
+        (found,) = nodes.judge(world, config.spec, BOTH, Memory())
+
+        message = "node label k0=v, k1=v and 7 more is missing, so the daemons leave the node"
+        assert (Verdict(FALSE, "NodeLabelMissing", message), 9) == (found.verdict, len(found.lost))
+
 
 class TestActions:
     @pytest.mark.parametrize(

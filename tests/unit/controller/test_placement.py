@@ -96,7 +96,30 @@ class TestBelongs:
             pytest.param(
                 a_node(taints=(Taint("node.kubernetes.io/unreachable", "", "NoExecute"),)),
                 {"fractiond", "mpsd"},
-                id="out of reach",
+                id="out of reach, for pods that are there",
+            ),
+            pytest.param(
+                a_node(taints=(Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),)),
+                set(),
+                id="out of reach, for new pods",
+            ),
+            pytest.param(
+                a_node(taints=(Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),)),
+                set(),
+                id="not ready, for new pods",
+            ),
+            *(
+                pytest.param(
+                    a_node(taints=(Taint(f"node.kubernetes.io/{lack}-pressure", "", "NoSchedule"),)),
+                    {"fractiond", "mpsd"},
+                    id=f"short of {lack}",
+                )
+                for lack in ("disk", "memory", "pid")
+            ),
+            pytest.param(
+                a_node(taints=(Taint("node.kubernetes.io/unschedulable", "", "NoExecute"),)),
+                set(),
+                id="evicted under a name that keeps new pods off",
             ),
         ],
     )

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from controller.actions import AddFinalizer, ApplyDaemonSet, EmitEvent, Plan, RemoveNodeCondition, Rollup, WriteStatus
 from controller.memory import Memory
-from controller.plan import plan
+from controller.plan import plan, plan_blind
 from controller.policy import ClusterPolicy
 from controller.testing.builders import (
     LATER,
@@ -66,7 +66,7 @@ def healthy() -> Cluster:
 class TestBeginning:
     def test_no_config(self) -> None:
         """Without a config nothing is made, and no node goes on looking fenced."""
-        node = a_node(condition=NodeCondition("True", "AllDaemonsReady", "m", NOW))
+        node = a_node(condition=NodeCondition("True", "AllDaemonsReady", "m", NOW), without=[names.DRIVER_LABEL])
         found = plan(a_world(config=None, nodes=(node, a_node("b"))), Memory(is_nri=True))
 
         assert Plan((RemoveNodeCondition("node-a"),), Memory()) == found
@@ -75,7 +75,7 @@ class TestBeginning:
         """Nothing is made before it is sure to be cleaned up."""
         found = plan(a_world(config=a_config(finalizers=("other",))), Memory())
 
-        expected = AddFinalizer(("other", "gpu-fractioning.nvidia.com/cleanup-node-conditions"), "7")
+        expected = AddFinalizer(("other", "gpu-fractioning.nvidia.com/cleanup-node-conditions"), NAMESPACE, "7")
         assert (expected,) == found.actions
 
     def test_a_fresh_cluster(self) -> None:
@@ -278,14 +278,54 @@ class TestTrouble:
         assert healthy.node("node-a").condition is None
         assert ("True", "DriverUpgrading") == said(healthy, "DriverUpgradeInProgress")
 
-    def test_an_invalid_config(self, healthy: Cluster) -> None:
-        """A config that is not usable leaves daemons and nodes as they are."""
+    @pytest.mark.parametrize(
+        ("selector", "expected"),
+        [
+            pytest.param(SELECTOR, "CrashLoopBackOff", id="which nodes are meant is known"),
+            pytest.param({}, "AllDaemonsReady", id="it is not"),
+        ],
+    )
+    def test_an_invalid_config(self, healthy: Cluster, selector: dict[str, str], expected: str) -> None:
+        """A config that is not usable leaves the daemons as they are; nodes are judged by its selector."""
         before = healthy.world
-        changed(healthy, config_problem="spec.mpsDaemon.backoff: is not a duration")
+        changed(
+            healthy,
+            config=attrs.evolve(before.config or a_config(), spec=a_config(node_selector=selector).spec),
+            config_problem="spec.mpsDaemon.backoff: is not a duration",
+            pods=tuple(a_pod(component, reason="CrashLoopBackOff") for component in ("fractiond", "mpsd")),
+        )
         healthy.settle()
+        condition = healthy.node("node-a").condition
 
         assert ("False", "InvalidSpec") == said(healthy)
-        assert (before.daemonsets, before.nodes) == (healthy.world.daemonsets, healthy.world.nodes)
+        assert before.daemonsets == healthy.world.daemonsets
+        assert expected == (condition.reason if condition else "")
+
+    def test_a_policy_that_vanishes(self, healthy: Cluster) -> None:
+        """A ClusterPolicy that is made anew, as by an upgrade of the GPU Operator, restarts no daemon."""
+        nri = Reading((a_policy(is_nri=True, management_namespaces=frozenset({NAMESPACE})),))
+        changed(healthy, cluster_policies=nri)
+        healthy.settle()
+        changed(healthy, daemonsets=tuple(attrs.evolve(one, observed_generation=2) for one in healthy.world.daemonsets))
+        healthy.settle()
+        before = {live.name: live.spec_hash for live in healthy.world.daemonsets}
+        changed(healthy, cluster_policies=Reading())
+        healthy.settle()
+        during = {live.name: live.spec_hash for live in healthy.world.daemonsets}
+        requeue = healthy.step().requeue_seconds
+        changed(healthy, now="2026-11-29T12:10:00Z")
+        healthy.settle()
+
+        assert (before, 30.0) == (during, requeue)
+        assert all(live.spec_hash != before[live.name] for live in healthy.world.daemonsets)
+
+    def test_deleted_by_hand_over_an_old_stack(self, healthy: Cluster) -> None:
+        """Both DaemonSets come back although a gate would hold back the first rollout."""
+        changed(healthy, daemonsets=(), pods=(), cluster_policies=Reading((TOO_OLD,)))
+        healthy.settle()
+
+        assert 2 == len(healthy.world.daemonsets)
+        assert ("False", "GPUOperandVersionUnsupported") == said(healthy)
 
     def test_a_recreated_config(self, healthy: Cluster) -> None:
         """The DaemonSets of a former config are taken over."""
@@ -293,6 +333,27 @@ class TestTrouble:
         healthy.settle()
 
         assert {an_owner("new")} == {live.owner for live in healthy.world.daemonsets}
+
+
+class TestBlind:
+    """
+    What is done where the world is not known.
+    """
+
+    def test_told(self) -> None:
+        """The config is told why nothing is known, once; the generation that its daemons were judged for stays."""
+        first = plan_blind(a_config(generation=2), "no pods", namespace=NAMESPACE, now=NOW)
+        (ready,) = (action.conditions[0] for action in first if isinstance(action, WriteStatus))
+
+        assert (WriteStatus((ready,), 0),) == first
+        told = a_config(generation=2, conditions=(ready,))
+        assert plan_blind(told, "no pods", namespace=NAMESPACE, now=LATER) == ()
+
+    def test_of_others(self) -> None:
+        """A config that another installation serves is told nothing."""
+        config = a_config(served_from="elsewhere")
+
+        assert plan_blind(config, "no pods", namespace=NAMESPACE, now=NOW) == ()
 
 
 LABELS = st.fixed_dictionaries(
@@ -405,7 +466,7 @@ class TestLevel:
         """No node is called ready unless both daemons have a ready pod there that stays."""
         cluster = Cluster(world)
         cluster.settle()
-        is_running = world.config is not None and not world.config.is_deleting and not world.config_problem
+        is_running = world.has_selector and world.config is not None and not world.config.is_deleting
         for node in cluster.world.nodes if is_running else ():
             ready = {
                 pod.component for pod in world.pods if pod.node == node.name and pod.is_ready and not pod.is_terminating

@@ -16,7 +16,7 @@ from controller.latest import Latest
 from controller.metrics import Metrics, Outcome
 from controller.nodesource import NODES
 from controller.options import Image, Options
-from controller.reconciler import Reconciler, Wakeup
+from controller.reconciler import Reconciler, Wakeup, rest_seconds
 from controller.sources import CLUSTER_POLICIES, DAEMONSETS, SERVICE_VERSIONS, Sources
 from controller.writes import FIELD_MANAGER, Writes
 from fractioning_core import resource
@@ -118,6 +118,20 @@ class Scene:
         """
         status = (self.cluster.get(CONFIGS, resource.NAME) or {})["status"]
         return {one["reason"] for one in status["conditions"] if one["type"] in {"FractiondReady", "MpsdReady"}}
+
+    def ready(self) -> tuple[str, str, str] | None:
+        """
+        Give what the condition Ready says, if there is one.
+        """
+        status = (self.cluster.get(CONFIGS, resource.NAME) or {}).get("status", {})
+        found = [one for one in status.get("conditions", ()) if one["type"] == "Ready"]
+        return (found[0]["status"], found[0]["reason"], found[0]["message"]) if found else None
+
+    def writes(self) -> int:
+        """
+        Count the requests that write.
+        """
+        return sum(request.verb != "GET" for request in self.cluster.asked)
 
     def passes(self) -> dict[str, int]:
         """
@@ -226,6 +240,27 @@ class TestPasses:
             assert scene.task.done()
 
 
+class TestRest:
+    """
+    What there is between two passes.
+    """
+
+    @pytest.mark.parametrize(
+        ("planning", "on_nodes", "expected"),
+        [
+            pytest.param(0.001, False, 0.2, id="changes gather"),
+            pytest.param(0.1, False, 0.5, id="a fifth of the time is for planning"),
+            pytest.param(1.1, False, 1.0, id="a slow machine waits no longer for that"),
+            pytest.param(0.001, True, 1.0, id="news of what was written on nodes comes first"),
+        ],
+    )
+    async def test_seconds(self, planning: float, on_nodes: bool, expected: float) -> None:  # noqa: FBT001
+        """
+        The longest of its reasons counts.
+        """
+        assert expected == rest_seconds(planning, on_nodes=on_nodes)
+
+
 class TestFailures:
     """
     What happens when something does not work.
@@ -292,14 +327,54 @@ class TestFailures:
 
     async def test_unreadable(self, scene: Scene) -> None:
         """
-        What we may not read is told in one event, and nothing is planned.
+        What we may not read is told in one event at once, after a minute on the resource, and nothing is planned.
         """
         forbidden = errors.Forbidden("GET n", 403, "no right")
         scene.cluster.refuse = lambda request: forbidden if "nodes" in request.path else None
         async with scene.running():
-            await asyncio.sleep(100)
+            await asyncio.sleep(30)
+            before = scene.ready()
+            await asyncio.sleep(70)
+            after, writes = scene.ready(), scene.writes()
+            await asyncio.sleep(300)
 
-        assert (["cannot watch nodes: GET n: 403 from the API server: no right"], []) == (
-            scene.told.messages,
-            scene.cluster.all(OURS),
+            assert writes == scene.writes()
+        text = "cannot watch nodes: GET n: 403 from the API server: no right"
+        assert (None, ("Unknown", "ClusterNotReadable", text)) == (before, after)
+        assert ([text], []) == (scene.told.messages, scene.cluster.all(OURS))
+
+    async def test_unreadable_later(self, scene: Scene) -> None:
+        """
+        What we may not read any more takes Ready within a minute and a half, and gives it back when we may.
+        """
+        forbidden = errors.Forbidden("GET n", 403, "no right")
+        async with scene.running():
+            await asyncio.sleep(10)
+            before = scene.ready()
+            scene.cluster.refuse = lambda request: forbidden if "pods" in request.path else None
+            scene.cluster.end_streams()
+            await asyncio.sleep(90)
+            during = scene.ready()
+            scene.cluster.refuse = lambda _: None
+            await asyncio.sleep(31)
+            after = scene.ready()
+        assert before is not None
+        assert during is not None
+
+        assert ("True", ("Unknown", "ClusterNotReadable"), True) == (before[0], during[:2], "pods in" in during[2])
+        assert before == after
+
+    async def test_unreadable_and_not_written(self, scene: Scene) -> None:
+        """
+        Telling it is tried again as anything is.
+        """
+        forbidden = errors.Forbidden("GET n", 403, "no right")
+        scene.cluster.refuse = lambda request: (
+            forbidden if "nodes" in request.path or request.path.endswith("status") else None
         )
+        async with scene.running():
+            await asyncio.sleep(100)
+            scene.cluster.refuse = lambda request: forbidden if "nodes" in request.path else None
+            await asyncio.sleep(31)
+
+        assert scene.ready() is not None

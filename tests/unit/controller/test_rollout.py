@@ -12,7 +12,17 @@ from controller.conditions import Health
 from controller.dependencies import Finding
 from controller.memory import Applied, Memory
 from controller.rollout import Rollout
-from controller.testing.builders import NOW, OPTIONS, a_config, a_daemonset, a_node, a_pod, an_owner, daemonset_uid
+from controller.testing.builders import (
+    NOW,
+    OPTIONS,
+    a_condition,
+    a_config,
+    a_daemonset,
+    a_node,
+    a_pod,
+    an_owner,
+    daemonset_uid,
+)
 from controller.testing.cluster import Cluster
 from controller.world import DaemonSetView, FailedCreate, Owner, World
 
@@ -73,12 +83,29 @@ class TestCreation:
 
         assert "too old" == planned(world, gate=GATE).held
 
+    @pytest.mark.parametrize(
+        ("reason", "is_made"),
+        [
+            pytest.param("AllPodsReady", True, id="had all pods"),
+            pytest.param("RolloutInProgress", True, id="had none yet"),
+            pytest.param("RolloutHeldBack", False, id="never had a DaemonSet"),
+            pytest.param("ReconcileError", False, id="may never have had one"),
+        ],
+    )
+    def test_both_deleted_by_hand(self, *, reason: str, is_made: bool) -> None:
+        """What was there once, as the conditions tell, is made again whatever a gate says now."""
+        config = a_config(conditions=(a_condition("MpsdReady", "False", reason),))
+        found = rollout.plan(a_world(config=config), config, KNOWN, GATE)
+
+        assert [is_made] * 2 == [one.action is not None for one in found]
+
     def test_an_invalid_config(self) -> None:
         """From a config that is not usable nothing is made, and what is there stays."""
         missing = planned(a_world(config_problem="broken"), gate=Finding("InvalidSpec", "broken"))
         there = planned(a_world(a_daemonset("mpsd"), config_problem="broken"))
 
         assert Rollout("mpsd", held="broken") == missing
+        assert Rollout("mpsd", held="broken") == planned(a_world(a_daemonset("fractiond"), config_problem="broken"))
         assert Rollout("mpsd", a_daemonset("mpsd")) == there
 
 
@@ -225,6 +252,20 @@ class TestHealth:
         )
 
         assert expected == rollout.health(world, CONFIG, Rollout("mpsd", live)).obstacle
+
+    @pytest.mark.parametrize(
+        ("nodes", "expected"),
+        [
+            pytest.param("ba", "the former DaemonSet waits for its pods on a, b", id="pods"),
+            pytest.param("", "the former DaemonSet is going", id="none"),
+        ],
+    )
+    def test_a_former_one(self, nodes: str, expected: str) -> None:
+        """Where a DaemonSet goes after its pods, it is said which nodes keep the next one from being made."""
+        live = a_daemonset("mpsd", is_deleting=True)
+        pods = (a_pod("fractiond", "c"), *(a_pod("mpsd", node, is_terminating=True) for node in nodes))
+
+        assert expected == rollout.health(a_world(live, pods=pods), CONFIG, Rollout("mpsd", live)).obstacle
 
     @pytest.mark.parametrize(
         ("nodes", "is_told"),

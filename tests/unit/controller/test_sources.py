@@ -10,11 +10,11 @@ import pytest
 from controller.configreading import CONFIGS
 from controller.nodesource import NODES
 from controller.options import Image, Options
+from controller.source import OUTAGE_SECONDS
 from controller.sources import (
     CLUSTER_POLICIES,
     DAEMONSETS,
     EVENTS,
-    OUTAGE_SECONDS,
     PODS,
     SERVICE_VERSIONS,
     Sources,
@@ -240,6 +240,21 @@ class TestForeign:
         )
         assert during.cluster_policies.items == after.cluster_policies.items
 
+    async def test_outage_of_what_is_absent(self, scene: Scene) -> None:
+        """
+        A poll that fails tells nothing new of an API that does not exist.
+        """
+        async with scene.reading() as sources:
+            scene.cluster.refuse = lambda request: refuses("clusterpolicies", request)
+            await asyncio.sleep(31)
+            problems = [state.problem for state in sources.iter_states() if state.resource == "clusterpolicies"]
+            found, patience = world(sources), sources.patience_seconds()
+        assert found is not None
+        assert patience is not None
+
+        assert [TEXT.replace("list", "watch")] == problems
+        assert (Reading(), True) == (found.cluster_policies, 0 < patience <= OUTAGE_SECONDS)
+
     async def test_installed_later(self, scene: Scene) -> None:
         """
         An API that appears later is read within half a minute, and that is a change.
@@ -252,6 +267,55 @@ class TestForeign:
             found = world(sources)
 
         assert (True, 1) == (scene.changes > before, len(found.cluster_policies.items) if found else 0)
+
+
+class TestOutage:
+    """
+    What belongs to us and cannot be read any more.
+    """
+
+    @pytest.mark.parametrize("word", ["gpufractioningconfigs", "daemonsets", "pods", "nodes"])
+    async def test_told(self, scene: Scene, word: str) -> None:
+        """
+        It is told when it has lasted a minute, is known to be coming, and ends with the reason for it.
+        """
+        async with scene.reading() as sources:
+            scene.cluster.refuse = lambda request: refuses(word, request)
+            scene.cluster.end_streams()
+            await asyncio.sleep(MOMENT)
+            during, patience = world(sources), sources.patience_seconds()
+            await asyncio.sleep(OUTAGE_SECONDS)
+            after = world(sources)
+            scene.cluster.refuse = lambda _: None
+            await asyncio.sleep(31)
+            healed = world(sources)
+            scene.cluster.refuse = lambda request: refuses(word, request)
+            scene.cluster.end_streams()
+            await asyncio.sleep(MOMENT)
+            again = world(sources)
+        assert again is not None
+        assert during is not None
+        assert after is not None
+        assert healed is not None
+
+        assert ("", True, "", "") == (during.outage, "no right" in after.outage, healed.outage, again.outage)
+        assert word in after.outage
+        assert OUTAGE_SECONDS - 2 * MOMENT <= (patience or 0) <= OUTAGE_SECONDS
+
+    async def test_events(self, scene: Scene) -> None:
+        """
+        What only explains is told apart, and holds up nothing, not even at the beginning.
+        """
+        scene.cluster.refuse = lambda request: refuses("events", request)
+        async with scene.reading() as sources:
+            before = world(sources)
+            await asyncio.sleep(OUTAGE_SECONDS)
+            after = world(sources)
+        assert before is not None
+        assert after is not None
+
+        assert ("", "") == (before.failed_creates_outage, after.outage)
+        assert "cannot watch events" in after.failed_creates_outage
 
 
 class TestComplaint:

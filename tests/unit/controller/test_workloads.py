@@ -175,3 +175,19 @@ class TestFailedCreate:
         event = {"reason": reason, "message": "m", "involvedObject": {"kind": kind, "uid": "3"}}
 
         assert FailedCreate.from_manifest(event) is None
+
+    @pytest.mark.parametrize(
+        ("message", "expected"),
+        [
+            pytest.param('pods "gpu-fractioning-mpsd-v8xk2" is', 'pods "gpu-fractioning-mpsd-*" is', id="of a pod"),
+            pytest.param("gpu-fractioning-mpsd-agent is", "gpu-fractioning-mpsd-agent is", id="another word"),
+            pytest.param("gpu-fractioning-mpsd is", "gpu-fractioning-mpsd is", id="its own name"),
+        ],
+    )
+    def test_generated_names(self, message: str, expected: str) -> None:
+        """The pod's name, another one at each attempt, makes no other message."""
+        about = {"kind": "DaemonSet", "uid": "3", "name": "gpu-fractioning-mpsd"}
+        event = {"reason": "FailedCreate", "message": message, "involvedObject": about}
+
+        found = FailedCreate.from_manifest(event)
+        assert expected == (found.message if found else None)

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 from controller import identifiers
-from controller.actions import ApplyDaemonSet, DeleteDaemonSet, SetNodeCondition, WriteStatus
+from controller.actions import (
+    AddFinalizer,
+    ApplyDaemonSet,
+    DeleteDaemonSet,
+    RemoveFinalizer,
+    SetNodeCondition,
+    WriteStatus,
+)
 from controller.configreading import CONFIGS
 from controller.memory import Applied
 from controller.nodesource import NODES
@@ -63,12 +70,18 @@ class TestConfig:
 
     async def test_finalizers(self, cluster: FakeCluster, writes: Writes) -> None:
         """
-        The finalizers of the version that was read are replaced.
+        The finalizers of the version that was read are replaced, and the namespace is noted as long as one is ours.
         """
-        before = cluster.put(CONFIGS, config(finalizers=["other"]))
-        after = await writes.set_finalizers(("other", "ours"), before["metadata"]["resourceVersion"])
+        before = cluster.put(CONFIGS, config(finalizers=["other"], annotations={"a": "b"}))
+        version = before["metadata"]["resourceVersion"]
+        added = await writes.set_finalizers(AddFinalizer(("other", "ours"), "ns", version))
+        version = added["metadata"]["resourceVersion"]
+        removed = await writes.set_finalizers(RemoveFinalizer(("other",), version))
 
-        assert ["other", "ours"] == after["metadata"]["finalizers"]
+        noted = {"a": "b", "gpu-fractioning.kai.scheduler/controller-namespace": "ns"}
+        assert [(["other", "ours"], noted), (["other"], noted)] == [
+            (after["metadata"]["finalizers"], after["metadata"]["annotations"]) for after in (added, removed)
+        ]
 
     async def test_finalizers_of_another_version(self, cluster: FakeCluster, writes: Writes) -> None:
         """
@@ -76,7 +89,7 @@ class TestConfig:
         """
         cluster.put(CONFIGS, config(finalizers=["other"]))
         with pytest.raises(Conflict):
-            await writes.set_finalizers(("ours",), "0")
+            await writes.set_finalizers(RemoveFinalizer((), "0"))
 
     async def test_status(self, cluster: FakeCluster, writes: Writes) -> None:
         """
@@ -159,13 +172,13 @@ class TestDaemonSet:
     )
     async def test_delete(self, cluster: FakeCluster, writes: Writes, uid: str, left: int) -> None:
         """
-        The DaemonSet of that UID is deleted in the foreground, another under its name is left.
+        The DaemonSet of that UID is deleted, and its pods follow; another under its name is left.
         """
         cluster.put(OURS, MANIFEST)
         await writes.delete_daemonset(DeleteDaemonSet(NAME, uid))
         body: Any = cluster.asked[-1].body
 
-        assert (left, "Foreground") == (len(cluster.all(OURS)), body["propagationPolicy"])
+        assert (left, "Background") == (len(cluster.all(OURS)), body["propagationPolicy"])
 
 
 class TestNodes:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 ID = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
 POD = "kubepods-besteffort-pod3f2a.slice"
+# What runc without systemd makes of a path that is meant for systemd.
+LITERAL = f"/system.slice/containerd.service/{POD}"
 SLICES = f"/kubepods.slice/kubepods-besteffort.slice/{POD}"
 
 V1 = f"""11:cpuset:/kubepods/pod3f2a/{ID}
@@ -84,6 +86,7 @@ class TestContainerId:
             pytest.param(f"{SLICES}/cri-containerd-{ID}.scope", ID, id="containerd, systemd driver"),
             pytest.param(f"/kubepods/besteffort/pod3f2a/{ID}", ID, id="cgroupfs driver"),
             pytest.param(f"/system.slice/cri-containerd-{ID}.scope", ID, id="no slice"),
+            pytest.param(f"{LITERAL}:cri-containerd:{ID}", ID, id="a scope's name that is not expanded"),
             pytest.param(f"/lab-1f/kubepods/pod3f2a/{ID}", ID, id="a parent of one's own"),
             pytest.param(f"/../../pod3f2a/{ID}", ID, id="seen from a cgroup namespace"),
             pytest.param(f"/docker/{ID}/kubelet.slice/cri-containerd-{OTHER}.scope", ID, id="a node in a container"),
@@ -127,7 +130,11 @@ class TestMatch:
             pytest.param("/a.slice/crio-my-own-id.scope", "my-own-id", "my-own-id", id="dashes in the id"),
             pytest.param("/kubepods/podx/xabc", "abc", None, id="not a part of a longer name"),
             pytest.param("/kubepods/podx/abc.scope.d", "abc", None, id="nor the start of one"),
-            pytest.param("/abc.slice/x", "abc", None, id="a slice is no container"),
+            pytest.param(f"{LITERAL}:cri-containerd:{ID}", ID, ID, id="a scope's name that is not expanded"),
+            pytest.param(f"{LITERAL}:cri-containerd:{ID}", OTHER, None, id="such a name of another"),
+            pytest.param("/kubepods/x:crio:my-own-id", "my-own-id", "my-own-id", id="dashes after a colon"),
+            pytest.param("/abc.slice/x", "abc.slice", None, id="a slice is no container"),
+            pytest.param("/a-abc.slice/x", "abc.slice", None, id="nor is the end of its name"),
             pytest.param("/", "", None, id="the root is nobody's"),
         ],
     )
@@ -141,9 +148,28 @@ class TestMatch:
 
         assert cgroup.match([path], {ID, OTHER}) == ID
 
+    @pytest.mark.parametrize(
+        "own",
+        [
+            pytest.param(f"{SLICES}/cri-containerd-{ID}.scope", id="systemd driver"),
+            pytest.param(f"{SLICES}/crio-{ID}.scope/container", id="CRI-O with crun"),
+            pytest.param(f"/kubepods/besteffort/pod3f2a/{ID}", id="cgroupfs driver"),
+            pytest.param(f"{LITERAL}:cri-containerd:{ID}", id="a scope's name that is not expanded"),
+            pytest.param(f"/kubelet.slice/kubelet-kubepods.slice/cri-containerd-{ID}.scope", id="kind"),
+            pytest.param(f"/../../pod3f2a/{ID}", id="seen from a cgroup namespace"),
+            pytest.param(f"/../cri-containerd-{ID}.scope", id="seen from the same pod"),
+        ],
+    )
+    @pytest.mark.parametrize("below", ["cri-containerd-{}.scope", "x/{}", "x:y:{}", "x-{}"])
+    def test_what_a_container_without_a_record_names_below_itself_does_not_count_either(
+        self, own: str, below: str
+    ) -> None:
+        """Among pods the first container's id decides, known or not."""
+        assert cgroup.match([f"{own}/{below.format(OTHER)}"], {OTHER}) is None
+
     def test_a_node_in_a_container(self) -> None:
         """Where the outer container is unknown the inner one is found."""
-        path = f"/docker/{OTHER}/kubelet.slice/cri-containerd-{ID}.scope"
+        path = f"/docker/{OTHER}/kubelet.slice/kubelet-kubepods.slice/cri-containerd-{ID}.scope"
 
         assert cgroup.match([path], {ID}) == ID
 
@@ -160,6 +186,13 @@ class TestMatch:
     def test_by_place(self, path: str, expected: str | None) -> None:
         """A container whose cgroup does not spell its id is known by where that cgroup is."""
         assert expected == cgroup.match([path], {"abc"}, {"/own/place": "abc"})
+
+    @pytest.mark.parametrize("place", ["/own/place", "/kubepods/podx/place"])
+    def test_names_below_a_place(self, place: str) -> None:
+        """What such a container names below its place does not count."""
+        path = f"{place}/cri-containerd-{OTHER}.scope"
+
+        assert cgroup.match([path], {"abc", OTHER}, {place: "abc"}) == "abc"
 
     @given(IDS, LAYOUTS)
     def test_every_layout(self, container: str, layout: str) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,39 @@ class TestRead:
         os.mkfifo(path / "pipe.json")
 
         assert ({"good": ONE}, ()) == reader.read()
+
+    @pytest.mark.parametrize(
+        ("replace", "reasons"),
+        [
+            pytest.param(lambda _path: None, [], id="nothing"),
+            pytest.param(os.mkfifo, [], id="a pipe"),
+            pytest.param(os.mkdir, [], id="a directory"),
+            pytest.param(lambda path: path.symlink_to("good.json"), ["Too many levels of symbolic links"], id="a link"),
+        ],
+    )
+    def test_what_changes_after_the_listing(
+        self,
+        map_dir: MapDir,
+        reader: MapReader,
+        monkeypatch: pytest.MonkeyPatch,
+        replace: Callable[[Path], object],
+        reasons: list[str],
+    ) -> None:
+        """A record that went since the directory was listed is passed over, and what took its place is no record."""
+        map_dir.replace({"good": ONE, "swapped": TWO})
+        swapped = map_dir.path / "swapped.json"
+        open_file = os.open
+
+        def open_late(path: str, flags: int) -> int:
+            if path == str(swapped):
+                swapped.unlink()
+                replace(swapped)
+            return open_file(path, flags)
+
+        monkeypatch.setattr(os, "open", open_late)
+        records, problems = reader.read()
+
+        assert ({"good": ONE}, reasons) == (records, [problem.reason for problem in problems])
 
     def test_what_does_not_parse_is_told(self, map_dir: MapDir, reader: MapReader, path: Path) -> None:
         """A broken file and a foreign schema are told, each time, and keep no other record from being read."""

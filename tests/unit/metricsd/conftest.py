@@ -14,6 +14,7 @@ from metricsd.snapshot import (
     Gpu,
     PodOnGpu,
     PodUse,
+    SilentGpu,
     Snapshot,
     Unattributed,
 )
@@ -64,7 +65,7 @@ def snapshot() -> Snapshot:
         ),
         containers_left_out=3,
         gpus=(Gpu(0, "GPU-1", 16 * GIB), Gpu(1, "GPU-2", None)),
-        gpus_lost=1,
+        silent=(SilentGpu(2, "GPU-3", "NVML does not list it any more"),),
         processes_seen=6,
         processes_attributed=2,
         processes_unattributed={

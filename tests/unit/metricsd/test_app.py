@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +13,7 @@ from pathlib import Path
 import aiohttp
 import attrs
 import pytest
+from fractioning_core.nvml.devicenodes import DevicesRevoked
 from fractioning_core.service.addresses import Address
 from fractioning_core.service.http import CannotListen
 from metricsd import app
@@ -70,6 +73,33 @@ class TestServe:
             found = await page(chosen, "/pods")
 
         assert (200, True) == (found[0], "gpu_fractioning_nvml_up" in found[1])
+
+    @pytest.mark.parametrize("wanted", [True, False])
+    async def test_container_metrics(self, chosen: Settings, *, wanted: bool) -> None:
+        """The part of the page that tells of containers is there if the setting says so."""
+        async with serving(attrs.evolve(chosen, container_metrics=wanted)):
+            _, text = await page(chosen, "/metrics", until='collector="pods"')
+
+        assert wanted is ('collector="containers"' in text)
+
+    @pytest.mark.looptime
+    async def test_device_nodes_that_may_not_be_opened(self, chosen: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+        """While NVML fails, that ends it within minutes: only a new container has its rights back."""
+        node, opened = Path(chosen.dev_root) / "nvidiactl", os.open
+
+        def refuse(path: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+            if path == node:
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+            return opened(path, flags, mode, dir_fd=dir_fd)
+
+        monkeypatch.setattr(os, "open", refuse)
+        async with asyncio.timeout(300):
+            with pytest.raises(ExceptionGroup) as caught:
+                await app.serve(chosen, asyncio.Event())
+
+        (error,) = caught.value.exceptions
+        assert isinstance(error, DevicesRevoked)
+        assert str(node) in str(error)
 
     async def test_an_address_that_is_taken(self, chosen: Settings) -> None:
         """It does not live on unseen: the error is an expected one, which the runner tells in one line."""

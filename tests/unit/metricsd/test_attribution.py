@@ -4,7 +4,7 @@ import pytest
 from fractioning_core.nvml.samples import Device, DeviceSample, ProcessMemory, Sample, SmUse
 from fractioning_core.record import Record
 from metricsd import attribution
-from metricsd.attribution import Attribution, Use
+from metricsd.attribution import Attribution, Owners, Use
 from metricsd.snapshot import Unattributed
 from metricsd.world import ContainerOnGpu, Origin, World
 
@@ -36,10 +36,14 @@ def a_device(
 
 
 def attributed(
-    *devices: DeviceSample, origins: dict[int, Origin], records: dict[str, Record] | None = None
+    *devices: DeviceSample,
+    origins: dict[int, Origin],
+    records: dict[str, Record] | None = None,
+    before: Owners | None = None,
 ) -> Attribution:
     known = {ID: a_record()} if records is None else records
-    return attribution.attribute(World(Sample("615.43.02", devices), known, 0, origins, {}))
+    world = World(Sample("615.43.02", devices), known, 0, origins, {})
+    return attribution.attribute(world, attribution.paths(known), before or {})
 
 
 def unattributed(**counts: int) -> dict[Unattributed, int]:
@@ -53,14 +57,26 @@ class TestMemory:
             pytest.param(1024, None, 1024, id="compute alone"),
             pytest.param(1024, 4096, 4096, id="graphics larger"),
             pytest.param(4096, 1024, 4096, id="compute larger"),
-            pytest.param(None, None, 0, id="neither tells"),
+            pytest.param(None, 1024, 1024, id="graphics alone tells"),
+            pytest.param(1024, None, 1024, id="compute alone tells"),
+            pytest.param(0, None, 0, id="nothing, by one of them"),
+            pytest.param(None, None, None, id="neither tells"),
         ],
     )
-    def test_the_larger_entry_counts(self, compute: int | None, graphics: int | None, expected: int) -> None:
-        """A process in both lists uses the larger of its two figures, and what NVML does not tell is nothing."""
+    def test_the_larger_entry_counts(self, compute: int | None, graphics: int | None, expected: int | None) -> None:
+        """A process in both lists uses the larger of its two figures; not known is neither of them, and not 0."""
         device = a_device(compute={7: compute}, graphics={7: graphics})
 
         assert {ContainerOnGpu(ID, 0): Use(expected, 0)} == attributed(device, origins={7: IN_ID}).uses
+
+    def test_a_process_whose_memory_is_not_told(self) -> None:
+        """With it the memory of its container there is not known, whatever the others use; SM use is."""
+        device = a_device(compute={7: 1024, 8: None, 9: 1024}, sm=((7, 10), (8, 20)))
+        records = {ID: a_record(), OTHER: a_record()}
+
+        found = attributed(device, origins={7: IN_ID, 8: IN_ID, 9: IN_OTHER}, records=records)
+
+        assert {ContainerOnGpu(ID, 0): Use(None, 30), ContainerOnGpu(OTHER, 0): Use(1024, 0)} == found.uses
 
     def test_processes_of_a_container_add_up(self) -> None:
         """A container uses what its processes use, on each GPU by itself."""
@@ -147,3 +163,25 @@ class TestPids:
         second = a_device(1, compute={1: 1}, sm=((3, 1), (0, 1)))
 
         assert {1, 2, 3} == attribution.pids(Sample("615.43.02", (first, second)))
+
+
+class TestOwners:
+    def test_the_same_origin_has_the_same_owner(self) -> None:
+        """Whose a process is, is not worked out again while it was read of the very same object."""
+        before: Owners = {7: (IN_ID, OTHER)}
+
+        found = attributed(a_device(compute={7: 1}), origins={7: IN_ID}, before=before)
+
+        assert (before, {ContainerOnGpu(OTHER, 0): Use(1, 0)}) == (found.owners, found.uses)
+
+    def test_a_process_that_was_read_again_is_another(self) -> None:
+        """What an id was before says nothing once its origin was read anew."""
+        found = attributed(a_device(compute={7: 1}), origins={7: IN_ID}, before={7: (IN_OTHER, OTHER)})
+
+        assert ({7: (IN_ID, ID)}, {ContainerOnGpu(ID, 0): Use(1, 0)}) == (found.owners, found.uses)
+
+    def test_those_that_are_gone_are_forgotten(self) -> None:
+        """Owners are kept of the processes that are there."""
+        found = attributed(a_device(), origins={}, before={7: (IN_ID, ID)})
+
+        assert {} == found.owners

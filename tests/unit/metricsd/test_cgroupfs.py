@@ -47,6 +47,16 @@ class TestDirectories:
         """Where a container has none the reason names the path."""
         assert NoCgroup(reason.format(root=v2)) == directory(v2, cgroups_path)
 
+    @pytest.mark.parametrize(
+        "cgroups_path", ["kubepods-podx.slice:cri-containerd:gone", "/kubepods.slice/kubepods-pody.slice/gone"]
+    )
+    def test_gone(self, v2: Path, cgroups_path: str) -> None:
+        """In a hierarchy that begins as the path does, a directory that is missing is one that is gone."""
+        found = directory(v2, cgroups_path)
+
+        assert isinstance(found, NoCgroup)
+        assert found.is_gone
+
     def test_cgroup_v1(self, tmp_path: Path) -> None:
         """On v1 no container has one, even where a directory of that name is."""
         (tmp_path / SCOPE).mkdir(parents=True)

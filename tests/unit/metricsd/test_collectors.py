@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 from metricsd import collectors, families
 from metricsd.exposition import Key, Series
-from metricsd.families import PodNames
+from metricsd.families import PodFamilies, PodNames
 from metricsd.family import Family
-from metricsd.snapshot import ContainerUse, Enforcement, Snapshot
+from metricsd.snapshot import ContainerUse, Enforcement, SilentGpu, Snapshot
 
 
 def samples(found: list[Series], family: Family) -> list[tuple[Key, float]]:
@@ -41,12 +43,32 @@ class TestParts:
         ]
 
 
+class TestPods:
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            pytest.param({"memory_bytes": None}, [0, 1, 1], id="memory"),
+            pytest.param({"sm_percent": None, "sm_normalized_percent": None}, [1, 0, 0], id="SM use"),
+        ],
+    )
+    def test_what_is_not_known_is_not_there(
+        self, snapshot: Snapshot, changes: dict[str, Any], expected: list[int]
+    ) -> None:
+        """A pod whose memory or SM use is not known has no sample of it, and keeps the others."""
+        pod = snapshot.pods[0]._replace(**changes)
+        found = collectors.pods(PodFamilies.named(PodNames()), attrs.evolve(snapshot, pods=(pod,)))
+
+        assert expected == [len(list(series.samples)) for series in found]
+
+
 class TestContainers:
     def test_what_is_not_known_is_not_there(self, snapshot: Snapshot) -> None:
         """A container has samples of what its record and the driver tell, and no zeros for the rest."""
-        found = list(collectors.containers(snapshot))
         first, second = [one.key for one in snapshot.containers]
+        unknown = snapshot.containers[0]._replace(memory_bytes=None)
+        found = list(collectors.containers(attrs.evolve(snapshot, containers=(unknown, snapshot.containers[1]))))
 
+        assert [(second, 0)] == samples(found, families.CONTAINER_USED)
         assert [(first, 4 * 2**30)] == samples(found, families.CONTAINER_REQUEST)
         assert [(first, 4 * 2**30), (second, 0)] == samples(found, families.CONTAINER_SOFT_LIMIT)
         assert [(first, 8 * 2**30)] == samples(found, families.CONTAINER_HARD_LIMIT)
@@ -54,11 +76,13 @@ class TestContainers:
 
     @pytest.mark.parametrize("verdict", Enforcement)
     def test_verdict(self, snapshot: Snapshot, verdict: Enforcement) -> None:
-        """A limit counts as enforced by one verdict alone; the other family names the verdict."""
-        one = attrs.evolve(snapshot.containers[0], enforcement=verdict)
+        """A limit counts as enforced by one verdict alone, and as neither after the end; the other family names all."""
+        one = snapshot.containers[0]._replace(enforcement=verdict)
         found = list(collectors.containers(attrs.evolve(snapshot, containers=(one,))))
 
-        assert [(one.key, int(verdict is Enforcement.ENFORCED))] == samples(found, families.CONTAINER_ENFORCED)
+        value = int(verdict is Enforcement.ENFORCED)
+        expected = [] if verdict is Enforcement.ENDED else [(one.key, value)]
+        assert expected == samples(found, families.CONTAINER_ENFORCED)
         assert [((*one.key, verdict.value), 1)] == samples(found, families.CONTAINER_ENFORCEMENT)
 
 
@@ -76,12 +100,20 @@ class TestPressure:
     )
     def test_ratio(self, snapshot: Snapshot, accounted: int | None, hard: int | None, expected: float | None) -> None:
         """Pressure is what is accounted for as a part of the hard limit in force."""
-        one: ContainerUse = attrs.evolve(snapshot.containers[0], accounted_bytes=accounted, hard_limit_bytes=hard)
+        one: ContainerUse = snapshot.containers[0]._replace(accounted_bytes=accounted, hard_limit_bytes=hard)
 
         assert expected == collectors.pressure(one)
 
 
 class TestGpus:
+    def test_up(self, snapshot: Snapshot) -> None:
+        """Every GPU is told of once; one that answers, and does not tell who uses it, is not up."""
+        silent = (SilentGpu(1, "GPU-2", "no list"), SilentGpu(2, "GPU-3", "gone"))
+
+        found = list(collectors.gpus(attrs.evolve(snapshot, silent=silent)))
+
+        assert [(("GPU-1", 0), 1), (("GPU-2", 1), 0), (("GPU-3", 2), 0)] == samples(found, families.GPU_UP)
+
     def test_size_not_known(self, snapshot: Snapshot) -> None:
         """A GPU that does not tell its size has no size, and a sample that says so."""
         found = list(collectors.gpus(snapshot))

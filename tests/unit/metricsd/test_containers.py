@@ -34,8 +34,8 @@ def described(
     limits: dict[ContainerOnGpu, Limits] | None = None,
 ) -> tuple[tuple[ContainerUse, ...], int]:
     places = [ContainerOnGpu(container_id, 0) for container_id in records]
-    facts = Facts(records, uses or {}, limits or {}, driver_major=615)
-    return containers.describe(containers.gather(places, records, GPUS), facts)
+    members, left_out = containers.gather(places, records, GPUS)
+    return containers.describe(members, Facts(uses or {}, limits or {}, driver_major=615)), left_out
 
 
 class TestOneContainer:
@@ -52,6 +52,21 @@ class TestOneContainer:
 
         expected = ContainerUse(KEY, 0, GIB, 2 * GIB, None, None, None, Enforcement.NOT_READABLE)
         assert ((expected,), 0) == found
+
+    @pytest.mark.parametrize(
+        ("uses", "expected"),
+        [
+            pytest.param({}, Enforcement.ENDED, id="no process"),
+            pytest.param({FIRST: Use(5, 1)}, Enforcement.NO_CGROUP, id="a process"),
+        ],
+    )
+    def test_cgroup_gone(self, uses: dict[ContainerOnGpu, Use], expected: Enforcement) -> None:
+        """It has ended, unless a process of it is seen."""
+        (found,), _ = described(
+            {"1111": a_record()}, uses=uses, limits={FIRST: NoCgroup("no cgroup at /kubepods/1111", is_gone=True)}
+        )
+
+        assert expected is found.enforcement
 
     def test_old_record(self) -> None:
         """A record without a name is shown by the beginning of its id."""
@@ -81,6 +96,14 @@ class TestRestartedContainer:
         orders = [described(dict(order), limits=limits, uses=uses) for order in itertools.permutations(records.items())]
 
         assert [expected_limit_mib * 2**20] * 2 == [found[0].limit_bytes for found, _ in orders]
+
+    def test_use_that_is_not_known(self) -> None:
+        """What one of the two uses is not told, so the sum is not known either."""
+        (found,), _ = described(
+            {"1111": a_record(), "2222": a_record()}, uses={FIRST: Use(None, 1), SECOND: Use(10, 1)}
+        )
+
+        assert None is found.memory_bytes
 
     def test_use_is_added_up(self) -> None:
         """What the old one still holds is not lost beside what the new one uses, and there is one series."""

@@ -16,6 +16,7 @@ from fractioning_core.nvml.samples import (
     Device,
     DeviceSample,
     LimitsQuery,
+    LostDevice,
     MemoryLimits,
     ProcessMemory,
     Sample,
@@ -43,6 +44,7 @@ pytestmark = pytest.mark.looptime
 INTERVAL = 5.0
 GIB = 2**30
 UNKNOWN = returned(999, name="UNKNOWN", function="DeviceGetCount")
+MISMATCH = returned(18, name="LIB_RM_VERSION_MISMATCH", function="Init")
 DENIED = FileUnavailable("list", "/map", "Permission denied")
 
 FENCED, LOOSE = f"{1:064x}", f"{2:064x}"
@@ -116,6 +118,10 @@ class Files:
         if self.fault is not None:
             raise self.fault
         return self.sight
+
+    def mismatch(self) -> str:
+        """Tell."""
+        return "library 1, module 2; reboot"
 
     async def do(self, job: Callable[[], T], *, deadline_seconds: float) -> T:
         """Do a job, without a thread."""
@@ -254,6 +260,14 @@ class TestRhythm:
 
 
 class TestFigures:
+    async def test_age(self, scene: Scene) -> None:
+        """Figures are as old as the moment before they were read, not as their page."""
+        scene.driver.seconds = 3.0
+        async with scene.running():
+            await asyncio.sleep(3.0)
+
+            assert pytest.approx(3.5) == scene.value(families.SNAPSHOT_AGE.name)
+
     async def test_first_cycle(self, scene: Scene) -> None:
         """One cycle brings pods, containers and verdicts to the page, each limit to its container."""
         async with scene.running():
@@ -302,6 +316,18 @@ class TestFaults:
             await asyncio.sleep(INTERVAL)
 
             assert [(1.0, True, 2.0 * GIB), (0.0, False, None), (1.0, True, 2.0 * GIB)] == [before, during, scene.up()]
+
+    @pytest.mark.parametrize(
+        ("hangs", "more"),
+        [pytest.param(False, ": library 1, module 2; reboot", id="known"), pytest.param(True, "", id="no answer")],
+    )
+    async def test_halves_that_do_not_match(self, scene: Scene, *, hangs: bool, more: str) -> None:
+        """A mismatch is told with both versions and what mends it, where the node's files answer."""
+        scene.driver.fault, scene.files.hangs = MISMATCH, hangs
+        async with scene.running():
+            await asyncio.sleep(DEADLINE_SECONDS)
+
+            assert Readiness(ready=False, reason=f"{MISMATCH}{more}") == scene.health.readiness()
 
     async def test_an_error_in_the_middle(self, scene: Scene) -> None:
         """NVML that fails over the limits counts as failed; half a cycle is not shown."""
@@ -375,6 +401,19 @@ class TestFaults:
 
 
 class TestLog:
+    async def test_gpus_that_fall_silent(self, scene: Scene, log: LogLines) -> None:
+        """A GPU that is lost, and one that is back, is named once, with the error."""
+        whole = scene.driver.answer
+        lost = Sample("615.43.02", (), (LostDevice(0, NvmlUnavailable(15, "GPU_IS_LOST", "DeviceGetUUID")),))
+        async with scene.running():
+            for scene.driver.answer in (whole, lost, whole):
+                await asyncio.sleep(30.0)
+
+        assert [
+            ("gpu_silent", "GPU-1", "NVML DeviceGetUUID: GPU_IS_LOST (15)"),
+            ("gpu_not_silent", "GPU-1", None),
+        ] == [(line["event"], line["gpu_uuid"], line.get("error")) for line in log if "gpu_uuid" in line]
+
     async def test_a_line_for_each_change(self, scene: Scene, log: LogLines) -> None:
         """Faults are told when they come, change and end, not at every cycle."""
         steps: list[tuple[NvmlError | None, Unavailable | None]] = [

@@ -43,6 +43,12 @@ class TestIndices:
 
         assert expected == devicemap.indices(record, SWAPPED)
 
+    def test_one_that_is_gone(self) -> None:
+        """A GPU that was here before is passed over, whoever has its minor now."""
+        record = a_record(gpu_devices=(GpuDevice(uuid="GPU-x", minor_number=0), GpuDevice(minor_number=1)))
+
+        assert (0,) == devicemap.indices(record, SWAPPED, gone={"GPU-x"})
+
     def test_a_node_without_gpus(self) -> None:
         """Nothing is found where nothing is."""
         assert devicemap.indices(a_record(gpu_devices=(GpuDevice(minor_number=0),)), ()) == ()

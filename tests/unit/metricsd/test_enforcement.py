@@ -14,6 +14,7 @@ GIB = 2**30
 ASKED = Declared(request_bytes=2 * GIB, limit_bytes=4 * GIB)
 OLD = Declared(request_bytes=None, limit_bytes=4 * GIB)
 NOTHING = Declared(None, None)
+GONE = NoCgroup("no cgroup at /kubepods/x", is_gone=True)
 
 
 def failed(code: int, name: str) -> Limits:
@@ -92,4 +93,18 @@ class TestJudge:
     )
     def test_verdict(self, asked: Declared, limits: Limits | None, major: int | None, expected: Enforcement) -> None:
         """Enforced means equal to the byte; everything else has its own reason."""
-        assert expected is enforcement.judge(asked, limits, major)
+        assert expected is enforcement.judge(asked, limits, major, is_used=True)
+
+    @pytest.mark.parametrize(
+        ("asked", "limits", "is_used", "expected"),
+        [
+            pytest.param(ASKED, GONE, False, Enforcement.ENDED, id="cgroup gone, no process"),
+            pytest.param(NOTHING, GONE, False, Enforcement.ENDED, id="the same, with nothing declared"),
+            pytest.param(ASKED, GONE, True, Enforcement.NO_CGROUP, id="cgroup gone, and a process"),
+            pytest.param(ASKED, NoCgroup("cgroup v2 needed"), False, Enforcement.NO_CGROUP, id="nothing to see it by"),
+            pytest.param(ASKED, in_force(2 * GIB, 4 * GIB), False, Enforcement.ENFORCED, id="idle"),
+        ],
+    )
+    def test_ended(self, asked: Declared, limits: Limits, *, is_used: bool, expected: Enforcement) -> None:
+        """A container has ended when its cgroup is gone and no process of it is seen."""
+        assert expected is enforcement.judge(asked, limits, 615, is_used=is_used)

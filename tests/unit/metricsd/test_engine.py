@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import attrs
 import pytest
@@ -15,12 +16,9 @@ from fractioning_core.nvml.samples import (
     SmUse,
 )
 from fractioning_core.record import GpuDevice, Record
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from metricsd import engine
 from metricsd.engine import Memory
-from metricsd.snapshot import Enforcement, Gpu, PodOnGpu, PodUse, Snapshot, Unattributed
+from metricsd.snapshot import Enforcement, Gpu, PodOnGpu, PodUse, SilentGpu, Snapshot, Unattributed
 from metricsd.world import ContainerOnGpu, Limits, Origin, World
 
 MIB = 2**20
@@ -104,12 +102,16 @@ def cycles(*worlds: World, window: int = 1) -> list[Snapshot]:
     return snapshots
 
 
-def pods(snapshot: Snapshot) -> list[tuple[str, str, int, float, float]]:
+def pods(snapshot: Snapshot) -> list[tuple[str, str, float | None, float | None, float | None]]:
     """Show the pods' figures as a page of the reference has them."""
     return [
-        (of.key.pod, of.key.gpu_uuid, of.memory_bytes // MIB, of.sm_percent, of.sm_normalized_percent)
+        (of.key.pod, of.key.gpu_uuid, in_mib(of.memory_bytes), of.sm_percent, of.sm_normalized_percent)
         for of in snapshot.pods
     ]
+
+
+def in_mib(value: int | None) -> float | None:
+    return None if value is None else value / MIB
 
 
 class TestPods:
@@ -279,6 +281,17 @@ class TestSeries:
 
         assert [[("one", "GPU-a", 1, 0.0, 0.0)], []] == [pods(snapshot) for snapshot in snapshots]
 
+    def test_a_process_whose_container_is_no_more_known(self) -> None:
+        """It is nobody's while the record is gone, though its origin was not read again."""
+        with_record = a_world({1: a_record()}, Process(7, 1, mib=1))
+        without = attrs.evolve(with_record, records={})
+
+        snapshots = cycles(with_record, without, with_record)
+
+        assert [(1, 0), (0, 1), (1, 0)] == [
+            (of.processes_attributed, of.processes_unattributed[Unattributed.UNANNOTATED]) for of in snapshots
+        ]
+
     def test_a_placeholder_is_replaced(self) -> None:
         """A GPU shown without a UUID at first is one series with it later."""
         nameless, record = attrs.evolve(A, uuid=""), a_record(gpus=())
@@ -317,6 +330,21 @@ class TestAveraging:
 
         assert [("one", "GPU-a", 0, 20.0, 40.0)] == pods(last)
 
+    @pytest.mark.parametrize(
+        "away",
+        [
+            pytest.param({"devices": (B,), "lost": (0,)}, id="lost"),
+            pytest.param({"devices": (B,)}, id="not listed"),
+        ],
+    )
+    def test_a_gpu_that_was_away(self, away: dict[str, Any]) -> None:
+        """What nobody knows is no part of the average: it begins anew."""
+        busy = a_world({1: a_record()}, Process(7, 1, sm=40))
+
+        *_, last = cycles(busy, a_world({1: a_record()}, **away), busy, window=4)
+
+        assert [40.0] == [of.sm_percent for of in last.pods]
+
     def test_an_absent_series_begins_anew(self) -> None:
         """Where only the process told of the GPU, its end is the end of the window."""
         records = {1: a_record(gpus=())}
@@ -349,7 +377,72 @@ class TestGpus:
 
         assert [("two", "GPU-b", 2, 0.0, 0.0)] == pods(last)
         assert [1] == [of.key.gpu_index for of in last.containers]
-        assert ((Gpu(1, "GPU-b", 16 * GIB),), 1) == (last.gpus, last.gpus_lost)
+        assert ((Gpu(1, "GPU-b", 16 * GIB),), (SilentGpu(0, "GPU-a", str(LOST)),)) == (last.gpus, last.silent)
+
+    @pytest.mark.parametrize(
+        ("devices", "expected", "silent"),
+        [
+            pytest.param((B,), [("two", "GPU-b", 1)], [A], id="the first is not listed"),
+            pytest.param((attrs.evolve(B, index=0),), [("two", "GPU-b", 0)], [A], id="numbered anew without the first"),
+            pytest.param((), [], [A, B], id="none is listed"),
+        ],
+    )
+    def test_a_gpu_that_is_gone(
+        self, devices: tuple[Device, ...], expected: list[tuple[str, str, int]], silent: list[Device]
+    ) -> None:
+        """Nothing is shown of it, and it is named; what is shown of the others is by the index they have now."""
+        records = {1: a_record("one"), 2: a_record("two", gpus=(ON_B,))}
+
+        _, last = cycles(a_world(records), a_world(records, devices=devices))
+
+        assert expected == [(of.key.pod, of.key.gpu_uuid, of.key.gpu_index) for of in last.pods]
+        assert expected == [(of.key.pod, of.key.gpu_uuid, of.key.gpu_index) for of in last.containers]
+        assert [(of.index, of.uuid) for of in silent] == [(of.index, of.uuid) for of in last.silent]
+
+    def test_numbers_that_come_back(self) -> None:
+        """Each pod has one series for its GPU, from before to after a time without another one."""
+        records = {1: a_record("one", gpus=()), 2: a_record("two", gpus=())}
+        both = a_world(records, Process(7, 1, 0, mib=1), Process(8, 2, 1, mib=2))
+
+        shown = cycles(both, a_world(records, devices=(attrs.evolve(B, index=0),)), a_world(records))
+
+        assert [
+            [("one", "GPU-a", 0, MIB), ("two", "GPU-b", 1, 2 * MIB)],
+            [("two", "GPU-b", 0, 0)],
+            [("one", "GPU-a", 0, 0), ("two", "GPU-b", 1, 0)],
+        ] == [[(of.key.pod, of.key.gpu_uuid, of.key.gpu_index, of.memory_bytes) for of in each.pods] for each in shown]
+
+    def test_a_minor_that_another_gpu_has_by_now(self) -> None:
+        """A record that names a GPU by UUID and minor is not of the one that has only the minor."""
+        records = {1: a_record(gpus=(GpuDevice(uuid="GPU-a", minor_number=0),))}
+
+        _, last = cycles(a_world(records), a_world(records, devices=(attrs.evolve(B, index=0, minor=0),)))
+
+        assert ((), ()) == (last.pods, last.containers)
+
+    def test_sm_use_that_cannot_be_read(self) -> None:
+        """It is not known there, memory is; on the other GPU all is as it was."""
+        records = {1: a_record("one"), 2: a_record("two", gpus=(ON_B,))}
+        world = a_world(records, Process(7, 1, 0, mib=1, sm=9), Process(8, 2, 1, mib=2, sm=10))
+        first, second = world.sample.devices
+        failed = returned(999, name="UNKNOWN", function="DeviceGetProcessUtilization")
+        failing = attrs.evolve(first, sm=(), problems=(failed,))
+
+        (snapshot,) = cycles(attrs.evolve(world, sample=attrs.evolve(world.sample, devices=(failing, second))))
+
+        assert [(MIB, None, None), (2 * MIB, 10.0, 20.0)] == [use[1:] for use in snapshot.pods]
+        assert () == snapshot.silent
+
+    def test_memory_that_is_not_told(self) -> None:
+        """Of one process, it makes that of its pod and container unknown; SM use is told."""
+        world = a_world({1: a_record("one"), 2: a_record("two")}, Process(7, 1, mib=1, sm=9), Process(8, 2, mib=2))
+        (first, second) = world.sample.devices
+        first = attrs.evolve(first, compute=(ProcessMemory(7, None), *first.compute[1:]))
+
+        (snapshot,) = cycles(attrs.evolve(world, sample=attrs.evolve(world.sample, devices=(first, second))))
+
+        assert [(None, 9.0), (2 * MIB, 0.0)] == [(of.memory_bytes, of.sm_percent) for of in snapshot.pods]
+        assert [None, 2 * MIB] == [of.memory_bytes for of in snapshot.containers]
 
     def test_a_gpu_that_is_back(self) -> None:
         """Series come back with the GPU, those of pods that only it has met among them."""
@@ -369,7 +462,7 @@ class TestGpus:
 
         (snapshot,) = cycles(attrs.evolve(world, sample=attrs.evolve(world.sample, devices=(failing, second))))
 
-        assert (["two"], 1) == ([of.key.pod for of in snapshot.pods], snapshot.gpus_lost)
+        assert (["two"], 1) == ([of.key.pod for of in snapshot.pods], len(snapshot.silent))
         assert ["two"] == [of.key.pod for of in snapshot.containers]
 
     def test_an_unknown_size_is_no_size(self) -> None:
@@ -408,13 +501,13 @@ class TestContainers:
         ]
 
     def test_a_gpu_that_is_numbered_anew(self) -> None:
-        """Where a process was met counts by the driver's numbers, and is forgotten with them."""
+        """Where a process was met is where its GPU is, whatever its number is by now."""
         records = {1: a_record(gpus=None)}
         renumbered = (attrs.evolve(B, index=0),)
 
         _, last = cycles(a_world(records, Process(7, 1, 1, mib=1)), a_world(records, devices=renumbered))
 
-        assert () == last.containers
+        assert [("GPU-b", 0)] == [(of.key.gpu_uuid, of.key.gpu_index) for of in last.containers]
 
     @pytest.mark.parametrize(
         ("limits", "expected"),
@@ -478,141 +571,3 @@ class TestSnapshot:
         out_of_order = cycles(a_world({number: records[number] for number in numbers}, *other))
 
         assert in_order == out_of_order
-
-
-class Node(RuleBasedStateMachine):
-    """
-    Nothing is lost and nothing is counted twice, whatever comes and goes between two cycles.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.memory = Memory()
-        self.numbers = iter(range(1, 1_000_000))
-        self.uids: dict[str, str] = {}
-        self.records: dict[int, Record] = {}
-        self.processes: dict[int, Process] = {}
-        self.shown: set[tuple[str, int]] = set()
-        self.met: set[tuple[int, int]] = set()
-        self.gone: set[str] = set()
-
-    @rule(
-        pod=st.sampled_from(["one", "two", "three"]),
-        container=st.sampled_from(["a", "b"]),
-        gpus=st.sampled_from([None, (), (ON_A,), (ON_B,), (ON_A, ON_B), (GpuDevice(minor_number=1),)]),
-    )
-    def create_container(self, pod: str, container: str, gpus: tuple[GpuDevice, ...] | None) -> None:
-        """A pod's first container gives it a UID."""
-        uid = self.uids.setdefault(pod, f"uid-{next(self.numbers)}")
-        self.records[next(self.numbers)] = a_record(pod, uid=uid, container=container, gpus=gpus, limit_mib=4096)
-
-    @precondition(lambda self: self.records)
-    @rule(data=st.data())
-    def restart_container(self, data: st.DataObject) -> None:
-        """The runtime keeps the old one for a time, without its processes."""
-        old = data.draw(st.sampled_from(sorted(self.records)))
-        self._end_all_of(old)
-        self.records[next(self.numbers)] = self.records[old]
-
-    @precondition(lambda self: self.records)
-    @rule(data=st.data(), leaves_processes=st.booleans())
-    def delete_container(self, data: st.DataObject, *, leaves_processes: bool) -> None:
-        """The runtime removes one; what it leaves running is nobody's from then on."""
-        number = data.draw(st.sampled_from(sorted(self.records)))
-        self._forget(number, leaves_processes=leaves_processes)
-
-    @precondition(lambda self: self.uids)
-    @rule(data=st.data(), leaves_processes=st.booleans())
-    def delete_pod(self, data: st.DataObject, *, leaves_processes: bool) -> None:
-        """The next container under this name is of another pod."""
-        uid = self.uids.pop(data.draw(st.sampled_from(sorted(self.uids))))
-        self.gone.add(uid)
-        for number in [number for number, record in self.records.items() if record.pod_uid == uid]:
-            self._forget(number, leaves_processes=leaves_processes)
-
-    @rule(
-        data=st.data(),
-        on=st.sampled_from([(0,), (1,), (0, 1)]),
-        mib=st.integers(0, 4096),
-        sm=st.integers(0, 100),
-    )
-    def start_process(self, data: st.DataObject, on: tuple[int, ...], mib: int, sm: int) -> None:
-        """Of a container that is here, on GPUs that its record may not name, or of the host."""
-        container = data.draw(st.sampled_from([None, *sorted(self.records)]))
-        pid = next(self.numbers)
-        self.processes[pid] = Process(pid, container, *on, mib=mib, sm=sm)
-
-    @precondition(lambda self: self.processes)
-    @rule(data=st.data())
-    def end_process(self, data: st.DataObject) -> None:
-        """One is gone by the next cycle."""
-        del self.processes[data.draw(st.sampled_from(sorted(self.processes)))]
-
-    @rule()
-    def sample(self) -> None:
-        """Everything on the page is what counting by hand gives, in order, each key once."""
-        self.memory, snapshot = engine.step(self.memory, a_world(self.records, *self.processes.values()))
-        self._remember()
-
-        expected_pods = [self._pod_by_hand(uid, index) for uid, index in self.shown]
-        assert sorted(expected_pods) == sorted(
-            (of.key.pod_uid, of.key.gpu_index, of.memory_bytes, of.sm_percent, round(of.sm_normalized_percent, 6))
-            for of in snapshot.pods
-        )
-        assert self._containers_by_hand() == {
-            (of.key.pod_uid, of.key.container, of.key.gpu_index): of.memory_bytes for of in snapshot.containers
-        }
-        for keys in ([of.key for of in snapshot.pods], [of.key for of in snapshot.containers]):
-            assert sorted(set(keys)) == keys
-        assert not self.gone & {of.key.pod_uid for of in snapshot.pods}
-        owned = {of.pid for of in self.processes.values() if of.container in self.records}
-        assert (len(self.processes), len(owned)) == (snapshot.processes_seen, snapshot.processes_attributed)
-        assert len(self.processes) - len(owned) == sum(snapshot.processes_unattributed.values())
-        total = sum(self.processes[pid].mib * len(self.processes[pid].on) for pid in owned) * MIB
-        assert [total] * 2 == [sum(of.memory_bytes for of in shown) for shown in (snapshot.pods, snapshot.containers)]
-
-    def _end_all_of(self, number: int) -> None:
-        self.processes = {pid: of for pid, of in self.processes.items() if of.container != number}
-
-    def _forget(self, number: int, *, leaves_processes: bool) -> None:
-        del self.records[number]
-        if not leaves_processes:
-            self._end_all_of(number)
-
-    def _recorded(self) -> set[tuple[int, int]]:
-        meant = {ON_A: 0, ON_B: 1, GpuDevice(minor_number=1): 1}
-        return {(number, meant[gpu]) for number, record in self.records.items() for gpu in record.gpu_devices or ()}
-
-    def _used(self) -> set[tuple[int, int]]:
-        processes = [(of.container, of.on) for of in self.processes.values()]
-        return {(number, index) for number, on in processes if number in self.records for index in on}
-
-    def _remember(self) -> None:
-        self.met = {place for place in self.met | self._used() if place[0] in self.records}
-        now = {(self.records[number].pod_uid, index) for number, index in self._recorded() | self._used()}
-        here = {record.pod_uid for record in self.records.values()}
-        self.shown = {place for place in self.shown | now if place[0] in here}
-
-    def _pod_by_hand(self, uid: str, index: int) -> tuple[str, int, int, float, float]:
-        own = {number for number, record in self.records.items() if record.pod_uid == uid}
-        processes = [of for of in self.processes.values() if of.container in own and index in of.on]
-        sm = min(100.0, sum(of.sm for of in processes))
-        there = {number for number, on in self._recorded() | self._used() if number in own and on == index}
-        quarters = len({self.records[number].container for number in there})
-        share = min(100.0, sm / (quarters / 4)) if quarters else 0.0
-        return uid, index, sum(of.mib for of in processes) * MIB, sm, round(share, 6)
-
-    def _containers_by_hand(self) -> dict[tuple[str, str, int], int]:
-        found: dict[tuple[str, str, int], int] = {}
-        for number, index in self._recorded() | self.met:
-            record = self.records[number]
-            key = (record.pod_uid, record.container, index)
-            mib = sum(of.mib for of in self.processes.values() if of.container == number and index in of.on)
-            found[key] = found.get(key, 0) + mib * MIB
-        return found
-
-
-Node.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-
-
-TestAgainstCountingByHand = Node.TestCase

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +22,7 @@ NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False))
 
 
 def written(series: Series) -> str:
-    writer = Writer()
-    writer.begin()
-    return writer.write(series)
+    return Writer().write(series).decode()
 
 
 class Library(Collector):
@@ -85,29 +84,59 @@ class TestMemory:
     def test_equal_keys_of_other_labels(self) -> None:
         """The same values under other labels are another text."""
         writer = Writer()
-        writer.begin()
-        texts = [writer.write(Series(Family("demo", "", labels=(label,)), [(("x",), 1)])) for label in ("a", "b")]
+        texts = [writer.write(Series(Family(f"demo_{label}", "", labels=(label,)), [(("x",), 1)])) for label in "ab"]
 
-        assert ['demo{a="x"} 1', 'demo{b="x"} 1'] == [text.splitlines()[-1] for text in texts]
+        assert [b'demo_a{a="x"} 1', b'demo_b{b="x"} 1'] == [text.splitlines()[-1] for text in texts]
 
-    def test_pages_later(self) -> None:
-        """A page is the same when its label texts are known already."""
+    @pytest.mark.parametrize(
+        ("then", "is_written_anew"),
+        [
+            pytest.param([(("a", 0), 1), (("b", 1), 2)], False, id="same"),
+            pytest.param([(("a", 0), 1), (("b", 1), 3)], True, id="another value"),
+            pytest.param([(("b", 1), 2), (("a", 0), 1)], True, id="another order"),
+            pytest.param([(("a", 0), 1)], True, id="one less"),
+            pytest.param([(("a", 0), 1), (("b", 1), 2), (("c", 1), 2)], True, id="one more"),
+            pytest.param([(("a", 0), 1), (("c", 1), 2)], True, id="another key"),
+            pytest.param([], True, id="none"),
+        ],
+    )
+    def test_a_page_later(self, then: list[tuple[Key, float]], *, is_written_anew: bool) -> None:
+        """A family is what a new writer writes, and the very text of before where its samples are the same."""
+        writer = Writer()
+        before = writer.write(Series(ONE, [(("a", 0), 1), (("b", 1), 2)]))
+
+        now = writer.write(Series(ONE, then))
+
+        assert (written(Series(ONE, then)).encode(), is_written_anew) == (now, now is not before)
+
+    def test_label_texts_outlast_a_page_that_was_the_same(self) -> None:
+        """A key has the text that was made of it once, also after pages on which its family was not written."""
         writer = Writer()
         key = PodOnGpu("team", "pod", "uid", "GPU-1", 0)
-        series = Series(Family("demo", "", labels=("namespace", "pod", "pod_uuid", "gpu_uuid", "gpu")), [(key, 1)])
-        pages = []
-        for _ in range(3):
-            writer.begin()
-            pages.append(writer.write(series))
+        family = Family("demo", "", labels=("namespace", "pod", "pod_uuid", "gpu_uuid", "gpu"))
+        for value in (1, 1, 1):
+            writer.write(Series(family, [(key, value)]))
+        (made,) = writer._written["demo"].texts.values()
+        writer.write(Series(family, [(key, 2)]))
 
-        assert [pages[0]] * 3 == pages
+        assert made is writer._written["demo"].texts[key]
+
+    def test_label_texts_outlast_another_family_with_other_keys(self) -> None:
+        """A family has its own texts, though one with the same labels and other keys was written after it."""
+        writer, other = Writer(), attrs.evolve(ONE, name="other")
+        writer.write(Series(ONE, [(("a", 0), 1)]))
+        (made,) = writer._written[ONE.name].texts.values()
+        writer.write(Series(other, [(("b", 0), 1)]))
+        writer.write(Series(ONE, [(("a", 0), 2)]))
+
+        assert made is writer._written[ONE.name].texts["a", 0]
 
     def test_what_is_gone_is_forgotten(self) -> None:
-        """Label texts of containers that are gone do not pile up."""
+        """Samples and label texts of containers that are gone do not pile up."""
         writer = Writer()
         for number in range(100):
-            writer.begin()
             writer.write(Series(ONE, [((str(number), 0), 1)]))
 
+        (kept,) = writer._written.values()
+        assert ([(("99", 0), 1)], [("99", 0)]) == (kept.samples, list(kept.texts))
         assert [("99", 0)] == list(writer._texts[ONE.labels])
-        assert [("98", 0)] == list(writer._before[ONE.labels])

@@ -56,9 +56,18 @@ class TestStart:
 
         assert Readiness(ready=False, reason="driver starting, 150 s") == scene.health.readiness()
 
+    def test_another_call_that_hangs(self, scene: Scene) -> None:
+        """A call that hangs after the start is named, though nothing was read yet."""
+        scene.clock.now += 70.0
+        scene.health.nvml_failed(NvmlSilent("DeviceGetCount", 10.0))
+        scene.clock.now += 2.0
+
+        expected = Readiness(ready=False, reason="NVML DeviceGetCount does not answer, 12 s")
+        assert expected == scene.health.readiness()
+
     def test_first_answer(self, scene: Scene) -> None:
         """One cycle that completes makes it ready."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
 
         assert Readiness(ready=True) == scene.health.readiness()
         assert (True, 0.0, False) == vitals(scene.health)
@@ -67,25 +76,38 @@ class TestStart:
 class TestFaults:
     def test_an_error_withdraws_the_figures(self, scene: Scene) -> None:
         """When NVML answers with an error, no figure is shown until a cycle has completed again."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
         scene.health.nvml_failed(UNKNOWN)
         during = (scene.health.readiness(), vitals(scene.health))
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
 
         assert (Readiness(ready=False, reason="NVML Init: UNKNOWN (999)"), (False, None, None)) == during
         assert (True, 0.0, False) == vitals(scene.health)
 
     def test_silence_after_an_error_brings_nothing_back(self, scene: Scene) -> None:
         """Figures once withdrawn do not come back by a fault of another kind."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
         scene.health.nvml_failed(UNKNOWN)
         scene.health.nvml_failed(NvmlSilent("Init", 10.0))
 
         assert (False, None, None) == vitals(scene.health)
 
+    def test_an_explanation(self, scene: Scene) -> None:
+        """What more is known of an error follows it."""
+        scene.health.nvml_failed(UNKNOWN, explanation="reboot")
+
+        assert Readiness(ready=False, reason="NVML Init: UNKNOWN (999): reboot") == scene.health.readiness()
+
+    def test_age(self, scene: Scene) -> None:
+        """The age of figures counts from the beginning of their cycle."""
+        scene.clock.now += 4.0
+        scene.health.completed(began=1000.0)
+
+        assert (True, 4.0, False) == vitals(scene.health)
+
     def test_silence_keeps_the_figures_for_a_minute(self, scene: Scene) -> None:
         """While NVML is silent the last figures stay, marked as stale, and go after a minute."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
         found = []
         for age in (9.0, 11.0, 59.0, 61.0):
             scene.clock.now = 1000.0 + age
@@ -96,7 +118,7 @@ class TestFaults:
 
     def test_silence_is_told_with_function_and_duration(self, scene: Scene) -> None:
         """The reason names what does not return and since when."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
         scene.clock.now += 12.0
         scene.health.nvml_failed(NvmlSilent("DeviceGetMemoryInfo", 10.0))
         scene.clock.now += 3.0
@@ -106,7 +128,7 @@ class TestFaults:
 
     def test_records_out_of_reach(self, scene: Scene) -> None:
         """NVML counts as up when only the node's files are not to be had; the figures age."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
         scene.clock.now += 11.0
         scene.health.node_unreadable("cannot read /map: Permission denied")
 
@@ -116,17 +138,19 @@ class TestFaults:
 
     def test_a_cycle_that_does_not_end(self, scene: Scene) -> None:
         """Readiness goes when figures are too old, though nobody has told of a fault."""
-        scene.health.completed()
+        scene.health.completed(began=scene.clock.now)
         scene.clock.now += 10.1
 
-        assert Readiness(ready=False, reason="the last cycle has not ended in time") == scene.health.readiness()
+        assert (
+            Readiness(ready=False, reason="the last figures are older than two intervals") == scene.health.readiness()
+        )
         assert (True, pytest.approx(10.1), True) == vitals(scene.health)
 
     def test_long_intervals(self) -> None:
         """Figures of a long interval are not withdrawn before the next cycle is due."""
         clock = Clock()
         health = Health(clock, interval_seconds=60.0)
-        health.completed()
+        health.completed(began=clock.now)
         found = []
         for age in (100.0, 170.0, 181.0):
             clock.now = 1000.0 + age
@@ -145,7 +169,7 @@ class TestOutcome:
     @pytest.mark.parametrize(
         ("end", "expected"),
         [
-            pytest.param(Health.completed, Outcome.COMPLETE, id="complete"),
+            pytest.param(lambda health: health.completed(began=1000.0), Outcome.COMPLETE, id="complete"),
             pytest.param(lambda health: health.nvml_failed(UNKNOWN), Outcome.NVML_ERROR, id="error"),
             pytest.param(lambda health: health.nvml_failed(NvmlSilent("Init", 10)), Outcome.NVML_SILENT, id="silence"),
             pytest.param(lambda health: health.node_unreadable(""), Outcome.NODE_UNREADABLE, id="files"),

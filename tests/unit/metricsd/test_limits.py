@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import attrs
 import pytest
 from fractioning_core.nvml.errors import NvmlUnavailable
 from fractioning_core.nvml.samples import Device, LimitsQuery, MemoryLimits
 from fractioning_core.record import GpuDevice
 from fractioning_core.testing.builders import a_record
 from metricsd import limits
-from metricsd.limits import Plan
+from metricsd.containers import MAX_CONTAINER_SERIES
+from metricsd.limits import Plan, Planner
 from metricsd.world import ContainerOnGpu, NoCgroup
 
 DEVICES = tuple(Device(index=index, uuid=f"GPU-{index}", minor=index, memory_total_bytes=None) for index in range(2))
@@ -51,6 +55,50 @@ class TestPlan:
         planned = limits.plan({"b": ONE}, DEVICES, {"b": "/cg/b"}, met)
 
         assert (LimitsQuery(1, "/cg/b"), LimitsQuery(0, "/cg/b")) == planned.queries
+
+
+class TestBound:
+    def test_more_than_the_page_holds(self) -> None:
+        """About those that have no series nothing is asked, whatever the order in which their records are read."""
+        names = [f"c{number:04}" for number in range(MAX_CONTAINER_SERIES + 2)]
+        records = {name: attrs.evolve(ONE, container=name) for name in reversed(names)}
+
+        planned = limits.plan(records, DEVICES, {name: f"/cg/{name}" for name in names}, ())
+
+        assert set(names[:MAX_CONTAINER_SERIES]) == {place.container_id for place in planned.asked}
+
+
+class TestPlanner:
+    GIVEN: tuple[Any, ...] = ({"b": ONE}, DEVICES, {"b": "/cg/b"}, frozenset[ContainerOnGpu]())
+
+    def test_nothing_changed(self) -> None:
+        """The same things, even as other objects, have the very same plan."""
+        planner = Planner()
+        records, devices, directories, met = self.GIVEN
+
+        assert planner.plan(*self.GIVEN) is planner.plan(dict(records), tuple(devices), dict(directories), set(met))
+
+    @pytest.mark.parametrize(
+        ("position", "value"),
+        [
+            pytest.param(0, {"b": BOTH}, id="a record"),
+            pytest.param(1, (attrs.evolve(DEVICES[1], index=0),), id="the GPUs"),
+            pytest.param(2, {"b": NO_CGROUP}, id="a cgroup"),
+            pytest.param(3, frozenset({ContainerOnGpu("b", 0)}), id="where a process was met"),
+        ],
+    )
+    def test_a_change(self, position: int, value: object) -> None:
+        """Where one thing is another, the plan is that of a new planner; and so it is when that is as it was."""
+        planner = Planner()
+        first = planner.plan(*self.GIVEN)
+        changed: tuple[Any, ...] = tuple(
+            value if number == position else given for number, given in enumerate(self.GIVEN)
+        )
+
+        plans = [planner.plan(*changed), planner.plan(*self.GIVEN)]
+
+        assert [limits.plan(*changed), first] == plans
+        assert plans[0] != first
 
 
 class TestAnswered:

@@ -5,8 +5,8 @@ from fractioning_core.nvml.samples import Device
 from fractioning_core.record import Record
 from metricsd import usage
 from metricsd.attribution import Use
-from metricsd.snapshot import PodOnGpu, PodUse
-from metricsd.usage import Load
+from metricsd.snapshot import PodOnGpu
+from metricsd.usage import Parts
 from metricsd.world import ContainerOnGpu
 
 GIB = 2**30
@@ -50,44 +50,47 @@ class TestFraction:
         self, added: list[tuple[str, int]], total_bytes: int | None, expected: float
     ) -> None:
         """The fraction is what the pod's containers requested together, each of them once; 0 is not known."""
-        load = Load()
+        records = {f"{number}": a_record(name, requested_mib=mib) for number, (name, mib) in enumerate(added)}
+        gpus = {0: Device(0, "GPU-0", minor=0, memory_total_bytes=total_bytes)}
 
-        for container, requested_mib in added:
-            load.add(container, a_record(requested_mib=requested_mib), Use(0, 0))
+        pods = usage.by_pod([ContainerOnGpu(number, 0) for number in records], records=records, gpus=gpus)
 
-        assert expected == load.fraction_of(total_bytes)
+        assert expected == pods[KEY].fraction
 
 
 class TestByPod:
     def test_two_containers_are_one_pod(self) -> None:
-        """A pod uses on a GPU what its containers use there."""
+        """A pod is on a GPU with all of its containers there."""
         records = {"one": a_record("a"), "two": a_record("b")}
-        uses = {ContainerOnGpu("one", 0): Use(1024, 10), ContainerOnGpu("two", 0): Use(2048, 20)}
+        places = (ContainerOnGpu("one", 0), ContainerOnGpu("two", 0))
 
-        loads = usage.by_pod(uses, records=records, uses=uses, gpus=GPUS)
-
-        assert {KEY: (3072, 30, 0.5)} == {
-            key: (load.memory_bytes, load.sm_percent, load.fraction_of(16 * GIB)) for key, load in loads.items()
-        }
+        assert {KEY: Parts(places, 0.5)} == usage.by_pod(places, records=records, gpus=GPUS)
 
     def test_a_container_on_two_gpus_counts_in_full_on_each(self) -> None:
         """What is requested is requested of every GPU."""
         places = [ContainerOnGpu("one", 0), ContainerOnGpu("one", 1)]
 
-        loads = usage.by_pod(places, records={"one": a_record()}, uses={}, gpus=GPUS)
+        pods = usage.by_pod(places, records={"one": a_record()}, gpus=GPUS)
 
-        assert [("GPU-0", 0.25), ("GPU-1", 0.25)] == [
-            (key.gpu_uuid, load.fraction_of(16 * GIB)) for key, load in loads.items()
-        ]
+        assert [("GPU-0", 0.25), ("GPU-1", 0.25)] == [(key.gpu_uuid, parts.fraction) for key, parts in pods.items()]
 
-    def test_an_idle_container_counts_in_its_pods_fraction(self) -> None:
-        """A container that its record places on a GPU asked for its part of it, whether or not it computes."""
-        records = {"one": a_record("a"), "two": a_record("b")}
-        places = [ContainerOnGpu("one", 0), ContainerOnGpu("two", 0)]
 
-        loads = usage.by_pod(places, records=records, uses={places[0]: Use(1, 25)}, gpus=GPUS)
+class TestUsed:
+    @pytest.mark.parametrize(
+        ("containers", "expected"),
+        [
+            pytest.param(["one"], Use(1024, 10), id="one"),
+            pytest.param(["idle"], Use(0, 0), id="one without a process"),
+            pytest.param(["one", "two", "idle"], Use(3072, 30), id="several"),
+            pytest.param(["one", "unknown"], Use(None, 15), id="one of which NVML does not tell the memory"),
+        ],
+    )
+    def test_sum(self, containers: list[str], expected: Use) -> None:
+        """Containers use what they use together, and nothing where no process of them is told of."""
+        uses = {ContainerOnGpu("one", 0): Use(1024, 10), ContainerOnGpu("two", 0): Use(2048, 20)}
+        uses[ContainerOnGpu("unknown", 0)] = Use(None, 5)
 
-        assert 0.5 == loads[KEY].fraction_of(16 * GIB)
+        assert expected == usage.used([ContainerOnGpu(each, 0) for each in containers], uses)
 
 
 class TestContainerName:
@@ -101,13 +104,3 @@ class TestContainerName:
     def test_name(self, container: str, expected: str) -> None:
         """A container whose record has no name goes by the beginning of its id."""
         assert expected == usage.container_name("0123456789abcdef", a_record(container))
-
-
-class TestPodUse:
-    def test_figures(self) -> None:
-        """The averaged SM use is what is normalised, not the moment's."""
-        load = Load(memory_bytes=1024, sm_percent=90, requested_mib={"a": 8192})
-
-        figures = usage.pod_use(KEY, load, sm_percent=20.0, total_bytes=16 * GIB)
-
-        assert PodUse(KEY, memory_bytes=1024, sm_percent=20.0, sm_normalized_percent=40.0) == figures

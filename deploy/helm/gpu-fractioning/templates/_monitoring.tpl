@@ -19,6 +19,12 @@ interval: {{ .Values.prometheus.interval }}
 scrapeTimeout: {{ .Values.prometheus.scrapeTimeout }}
 {{- end -}}
 
+{{/* A duration of those that the schema takes, such as 90s. */}}
+{{- define "gpu-fractioning.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 -}}
+{{- mul (regexFind "^[0-9]+" . | int64) (get $units (regexFind "[a-z]+$" .)) -}}
+{{- end -}}
+
 {{/* metricsd adds a missing slash in front by itself. */}}
 {{- define "gpu-fractioning.metricsdPath" -}}
 /{{ .Values.metricsAgent.path | default "/metrics" | trimPrefix "/" }}

@@ -37,6 +37,18 @@ tolerations:
 {{- end -}}
 
 {{/*
+How long the config-remover waits. An mpsd may take its gracefulStopDelay to end, and all the rest takes less than a
+minute: what is not done then is stuck.
+*/}}
+{{- define "gpu-fractioning.removalSeconds" -}}
+{{- $start := toDate "2006-01-02" "2000-01-01" -}}
+{{- /* Helm has no other word for reading a duration. */ -}}
+{{- $end := dateModify (.Values.mpsDaemon.gracefulStopDelay | default "60s") $start -}}
+{{- $delay := sub (unixEpoch $end | int64) (unixEpoch $start | int64) -}}
+{{- .Values.configRemover.timeoutSeconds | default (add $delay 60) -}}
+{{- end -}}
+
+{{/*
 A hook's annotations: events and weight. What succeeded is deleted; what failed stays, to be looked into, until the
 next run.
 */}}

@@ -29,6 +29,12 @@ _LINE_PARTS = 3
 # CRI-O and podman keep a container's monitor in a scope with the container's id in its name.
 _MONITOR = "conmon-"
 _CONTAINER_ID = re.compile("[0-9a-f]{64}")
+# In the name that kubelet gives to the cgroup of all pods, whatever parent it has.
+_PODS = "kubepods"
+# Of a reader in a cgroup namespace, which is a pod's, and its neighbours'.
+_ABOVE = ".."
+# `a-b.scope` may be of `a-b` or of `b`; runc that is told of no systemd makes a directory `a.slice:b:c`.
+_BEFORE_ID = re.compile("[-:]")
 _NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -49,9 +55,10 @@ def container_id(paths: Iterable[str]) -> str | None:
     Returns: the id, as runtimes make them; None for a process of the host.
     """
     for path in paths:
-        for name in _names(path):
-            if _CONTAINER_ID.fullmatch(name):
-                return name
+        for _, segment in _segments(path):
+            for name in _names(segment):
+                if _CONTAINER_ID.fullmatch(name):
+                    return name
     return None
 
 
@@ -59,7 +66,9 @@ def match(paths: Iterable[str], known: Container[str], places: Mapping[str, str]
     """
     Tell which of the known containers these paths of one process are of.
 
-    Nearer to the root comes first: a process that may make cgroups names those below its container's as it likes.
+    Nearer to the root comes first: a process that may make cgroups names those below its container's as it likes. So
+    among pods nothing below the first container counts, also where nobody knows that one. Elsewhere an unknown id is
+    passed over: it may be of a container that this whole node runs in.
 
     Args:
         paths: of one process.
@@ -67,13 +76,16 @@ def match(paths: Iterable[str], known: Container[str], places: Mapping[str, str]
         places: what `places` gives.
     """
     for path in paths:
-        for name in _names(path):
-            if name in known:
-                return name
-        if places:
-            for ancestor in _ancestors(path):
-                if ancestor in places:
-                    return places[ancestor]
+        is_among_pods = False
+        for ancestor, segment in _segments(path):
+            if ancestor in places:
+                return places[ancestor]
+            is_among_pods = is_among_pods or segment == _ABOVE or _PODS in segment
+            for name in _names(segment):
+                if name in known:
+                    return name
+                if is_among_pods and _CONTAINER_ID.fullmatch(name):
+                    return None
     return None
 
 
@@ -142,22 +154,24 @@ def _nested(text: str, slice_name: str) -> list[str]:
     return ["-".join(words[:count]) + _SLICE for count in range(1, len(words) + 1)]
 
 
-def _names(path: str) -> Iterator[str]:
+def _segments(path: str) -> Iterator[tuple[str, str]]:
     """
-    Give every part of a path that may be a container's id: `a-b.scope` may be of `a-b` or of `b`.
+    Give the cgroups from the root to that of a path, each by its own path and its name.
     """
-    for segment in path.split("/"):
-        if segment.endswith(_SLICE) or _MONITOR in segment:
-            continue
-        name = segment.removesuffix(_SCOPE)
-        while name:
-            yield name
-            name = name.partition("-")[2]
+    ancestor = ""
+    for segment in path.removeprefix("/").split("/"):
+        ancestor = f"{ancestor}/{segment}"
+        yield ancestor, segment
 
 
-def _ancestors(path: str) -> Iterator[str]:
-    end = path.find("/", 1)
-    while end > 0:
-        yield path[:end]
-        end = path.find("/", end + 1)
-    yield path
+def _names(segment: str) -> Iterator[str]:
+    """
+    Give every part of a cgroup's name that may be a container's id.
+    """
+    if segment.endswith(_SLICE) or _MONITOR in segment:
+        return
+    name = segment.removesuffix(_SCOPE)
+    while name:
+        yield name
+        mark = _BEFORE_ID.search(name)
+        name = name[mark.end() :] if mark else ""

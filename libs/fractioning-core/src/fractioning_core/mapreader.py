@@ -7,6 +7,7 @@ Everything here blocks; an asyncio caller runs it in a thread.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ import attrs
 from fractioning_core import mapdir, record
 from fractioning_core.errors import InvalidRecord, escaped
 from fractioning_core.record import Record
+
+# A pipe that was put in the place of a record would be waited for, and a link could lead anywhere.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @attrs.frozen(order=True)
@@ -82,7 +86,7 @@ class MapReader:
             try:
                 contents[entry.name] = self._content(entry)
             except FileNotFoundError:
-                continue  # its container ended since the directory was listed
+                continue  # its container ended since the directory was listed, or it is no file any more
             except OSError as error:
                 problems.append(Problem(entry.name, mapdir.cause(error)))
         self._before = contents
@@ -98,10 +102,15 @@ class MapReader:
         before = self._before.get(entry.name)
         if before is not None and before.version == _Version.of(entry.stat(follow_symlinks=False)):
             return before
-        with Path(entry.path).open("rb") as file:
+        descriptor = os.open(entry.path, _FLAGS)
+        try:
             # Of what was opened: it may be another file than was listed.
-            version = _Version.of(os.fstat(file.fileno()))
-            return _Content(version, _decoded(file.read(record.MAX_RECORD_BYTES + 1)))
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise FileNotFoundError
+            return _Content(_Version.of(found), _decoded(os.read(descriptor, record.MAX_RECORD_BYTES + 1)))
+        finally:
+            os.close(descriptor)
 
 
 def _decoded(data: bytes) -> Record | InvalidRecord:

@@ -17,10 +17,12 @@ from controller.world import NodeCondition
 @attrs.frozen
 class AddFinalizer:
     """
-    Set the finalizers of the config; the resource version guards against another writer.
+    Set the finalizers of the config, and note from which namespace it is served; the resource version guards against
+    another writer.
     """
 
     finalizers: tuple[str, ...]
+    namespace: str
     resource_version: str
 
 
@@ -50,7 +52,7 @@ class ApplyDaemonSet:
 @attrs.frozen
 class DeleteDaemonSet:
     """
-    Delete a DaemonSet of this UID with its pods, in the foreground; gone already is fine.
+    Delete a DaemonSet of this UID, and let its pods follow; gone already is fine.
     """
 
     name: str
@@ -106,17 +108,10 @@ class EmitEvent:
     message: str
 
 
-Action = (
-    AddFinalizer
-    | RemoveFinalizer
-    | ApplyDaemonSet
-    | DeleteDaemonSet
-    | WriteStatus
-    | SetNodeCondition
-    | RemoveNodeCondition
-    | RemoveDriverLabel
-    | EmitEvent
-)
+# Those of which there may be thousands.
+NodeAction = SetNodeCondition | RemoveNodeCondition | RemoveDriverLabel
+
+Action = AddFinalizer | RemoveFinalizer | ApplyDaemonSet | DeleteDaemonSet | WriteStatus | NodeAction | EmitEvent
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from fractioning_core.kube.events import Recorder
 from fractioning_core.kube.incluster import Account
 from fractioning_core.kube.nodes import Nodes
 from fractioning_core.kube.objects import Objects
-from fractioning_core.kube.transport import StreamingApi, Transport
+from fractioning_core.kube.transport import Api, StreamingApi, Transport
 from fractioning_core.service import http, runner, settings
 from fractioning_core.service.addresses import NOWHERE
 from fractioning_core.service.http import HealthServer, serve_if_possible
@@ -89,7 +89,7 @@ async def run(chosen: Settings, transport: StreamingApi, stop: asyncio.Event) ->
         # Left last of all: the lease is given back when nothing is written any more.
         candidate = await _candidate(stack, chosen, transport, led)
         api = GuardedApi(transport, may_write=lambda: not stop.is_set() and candidate.may_write())
-        recorder = Recorder(api, component=EVENT_SOURCE, utcnow=timestamps.utcnow)
+        recorder = _recorder(api)
         writes = Writes(
             Objects(api, field_manager=FIELD_MANAGER),
             nodes=Nodes(api, field_manager=FIELD_MANAGER),
@@ -180,6 +180,18 @@ async def _candidate(stack: AsyncExitStack, chosen: Settings, transport: Streami
         utcnow=timestamps.utcnow,
     )
     return await stack.enter_async_context(election)
+
+
+def _recorder(api: Api) -> Recorder:
+    def tell() -> None:
+        # No event can say that events cannot be told.
+        if recorder.problem:
+            structlog.get_logger().warning("events_failing", reason=recorder.problem)
+        else:
+            structlog.get_logger().info("events_told")
+
+    recorder = Recorder(api, component=EVENT_SOURCE, changed=tell, utcnow=timestamps.utcnow)
+    return recorder
 
 
 async def _serve_metrics(

@@ -2,21 +2,21 @@
 Carries out a plan: its actions in order, those on nodes some at a time, each even where one before it failed.
 
 What failed is no reason to stop: it is told in an event, and the next plan asks for it again, since the world is not
-as it should be. Losing the lease is one: from then on nothing is written at all.
+as it should be. Losing the lease is one: from then on nothing is written at all. Time is another, on nodes: where they
+are many and the server is slow, the last would be told what was decided minutes ago. What is left is planned anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Protocol, assert_never
 
-import attrs
 from fractioning_core import resource
-from fractioning_core.errors import FractioningError, InvalidInput, ProtocolViolation, Unavailable
-from fractioning_core.kube.errors import ApiOverloaded, Conflict, NotFound
+from fractioning_core.errors import InvalidInput, ProtocolViolation, Unavailable
+from fractioning_core.kube.errors import Conflict, NotFound
 from fractioning_core.kube.eventbook import ObjectReference
 from fractioning_core.kube.events import WARNING
 
@@ -26,6 +26,7 @@ from controller.actions import (
     ApplyDaemonSet,
     DeleteDaemonSet,
     EmitEvent,
+    NodeAction,
     Plan,
     RemoveDriverLabel,
     RemoveFinalizer,
@@ -37,8 +38,8 @@ from controller.conditions import RECONCILE_ERROR
 from controller.configreading import ConfigReading
 from controller.guard import MayNotWrite
 from controller.latest import Latest
-from controller.memory import Memory
 from controller.metrics import Metrics, WriteKind, WriteResult
+from controller.report import Report, Work
 from controller.writes import Writes
 
 NODES_AT_ONCE = 8
@@ -47,8 +48,11 @@ A request takes some milliseconds, of which most are the server's: thousands of 
 server's share for us is not used up.
 """
 
-# How many failures an event tells in full; the others are alike.
-_TOLD = 3
+NODES_SECONDS = 2.0
+"""
+How long after a plan nodes are still written on; requests that are under way then are ended. As long as a change may
+take to be seen at all.
+"""
 
 _KINDS: dict[type[Action], WriteKind] = {
     AddFinalizer: WriteKind.FINALIZER,
@@ -61,17 +65,6 @@ _KINDS: dict[type[Action], WriteKind] = {
     RemoveDriverLabel: WriteKind.NODE_LABEL,
 }
 
-# What an event says of it that failed. Of a DaemonSet that cannot be applied the next plan tells.
-_TEXTS: dict[type[Action], str] = {
-    AddFinalizer: "adding finalizer",
-    RemoveFinalizer: "removing finalizer",
-    DeleteDaemonSet: "deleting DaemonSets",
-    WriteStatus: "unable to update status",
-    SetNodeCondition: "patching node conditions",
-    RemoveNodeCondition: "cleaning up node conditions",
-    RemoveDriverLabel: "cleaning up driver labels",
-}
-
 
 class Tells(Protocol):
     """
@@ -82,47 +75,6 @@ class Tells(Protocol):
         """
         Let something be told of an object.
         """
-
-
-@attrs.frozen
-class Report:
-    """
-    What became of a plan.
-
-    Args:
-        memory: For the next plan.
-        failures: How many actions failed.
-        is_stopped: Whether writing had to stop.
-        on_nodes: How many actions were on nodes.
-        retry_after_seconds: How long the server asks to be left alone.
-    """
-
-    memory: Memory
-    failures: int = 0
-    is_stopped: bool = False
-    on_nodes: int = 0
-    retry_after_seconds: float = 0.0
-
-
-@attrs.define
-class _Work:
-    """
-    One plan while it is carried out.
-    """
-
-    config: ConfigReading | None
-    memory: Memory
-    problems: dict[str, list[str]] = attrs.field(factory=lambda: defaultdict(list))
-    failures: int = 0
-    is_stopped: bool = False
-    on_nodes: int = 0
-    retry_after_seconds: float = 0.0
-
-    def report(self) -> Report:
-        """
-        Sum it up.
-        """
-        return Report(self.memory, self.failures, self.is_stopped, self.on_nodes, self.retry_after_seconds)
 
 
 class Applier:
@@ -141,6 +93,8 @@ class Applier:
         self._recorder = recorder
         self._latest = latest
         self._metrics = metrics
+        self._refused: frozenset[str] = frozenset()
+        """Nodes that could not be written on the last time; they must not take up the time of the others."""
 
     async def apply(self, plan: Plan, config: ConfigReading | None) -> Report:
         """
@@ -150,40 +104,54 @@ class Applier:
             plan: The plan.
             config: The resource that it was made for.
         """
-        work = _Work(config, plan.memory)
+        work = Work(config, plan.memory)
         for is_on_node, actions in groupby(plan.actions, key=_is_on_node):
             if is_on_node:
-                await self._apply_on_nodes(work, actions)
+                await self._apply_on_nodes(work, [action for action in actions if isinstance(action, NodeAction)])
             else:
                 for action in actions:
                     await self._apply(work, action)
         self._tell(work)
         return work.report()
 
-    async def _apply_on_nodes(self, work: _Work, actions: Iterator[Action]) -> None:
+    async def _apply_on_nodes(self, work: Work, actions: Iterable[NodeAction]) -> None:
+        clock = asyncio.get_running_loop().time
+        ends = clock() + NODES_SECONDS
+        left = deque(sorted(actions, key=lambda action: action.node in self._refused))
+        refused = set[str]()
+
         async def take() -> None:
-            for action in actions:
+            while left and clock() < ends:
+                action = left.popleft()
                 work.on_nodes += 1
-                await self._apply(work, action)
+                if not await self._apply(work, action):
+                    refused.add(action.node)
 
         async with asyncio.TaskGroup() as group:
             for number in range(NODES_AT_ONCE):
                 group.create_task(take(), name=f"nodes {number}")
+        work.is_cut = bool(left)
+        self._refused = frozenset(refused).union(action.node for action in left if action.node in self._refused)
 
-    async def _apply(self, work: _Work, action: Action) -> None:
+    async def _apply(self, work: Work, action: Action) -> bool:
+        """
+        Do one thing if we still may; say whether it is done.
+        """
         if work.is_stopped:
-            return
+            return False
         try:
             await self._do(work, action)
         except MayNotWrite:
             work.is_stopped = True
+            return False
         except (Unavailable, InvalidInput, ProtocolViolation) as error:
             self._count(action, WriteResult.ERROR)
-            _note(work, action, error)
-        else:
-            self._count(action, WriteResult.OK)
+            work.note(action, error)
+            return False
+        self._count(action, WriteResult.OK)
+        return True
 
-    async def _do(self, work: _Work, action: Action) -> None:
+    async def _do(self, work: Work, action: Action) -> None:
         match action:
             case AddFinalizer() | RemoveFinalizer():
                 await self._set_finalizers(work, action)
@@ -205,22 +173,25 @@ class Applier:
             case _:
                 assert_never(action)
 
-    async def _set_finalizers(self, work: _Work, action: AddFinalizer | RemoveFinalizer) -> None:
+    async def _set_finalizers(self, work: Work, action: AddFinalizer | RemoveFinalizer) -> None:
         try:
-            manifest = await self._writes.set_finalizers(action.finalizers, action.resource_version)
-        except (Conflict, NotFound):
-            # Another version is on its way to us, and leads to another plan.
+            manifest = await self._writes.set_finalizers(action)
+        except NotFound:
+            return
+        except Conflict:
+            # Another version is on its way to us, and leads to another plan; should it not come, we try again.
+            work.failures += 1
             return
         self._wrote(work, manifest)
 
-    async def _write_status(self, work: _Work, action: WriteStatus) -> None:
+    async def _write_status(self, work: Work, action: WriteStatus) -> None:
         try:
             manifest = await self._writes.write_status(action)
         except NotFound:
             return
         self._wrote(work, manifest)
 
-    def _wrote(self, work: _Work, manifest: Mapping[str, Any]) -> None:
+    def _wrote(self, work: Work, manifest: Mapping[str, Any]) -> None:
         if work.config is not None:
             work.config = self._latest.wrote(work.config, manifest)
 
@@ -228,32 +199,20 @@ class Applier:
         if kind := _KINDS.get(type(action)):
             self._metrics.writes[kind, result].inc()
 
-    def _emit(self, work: _Work, kind: str, reason: str, message: str) -> None:
+    def _emit(self, work: Work, kind: str, reason: str, message: str) -> None:
         if work.config is not None:
             self._recorder.emit(_reference(work.config), kind, reason, message)
 
-    def _tell(self, work: _Work) -> None:
+    def _tell(self, work: Work) -> None:
         """
         Tell what failed, in one event for each kind of write.
         """
-        for what, problems in work.problems.items():
-            untold = len(problems) - _TOLD
-            told = "; ".join(problems[:_TOLD]) + (f"; and {untold} more" if untold > 0 else "")
-            self._emit(work, WARNING, RECONCILE_ERROR, f"{what}: {told}")
-
-
-def _note(work: _Work, action: Action, error: FractioningError) -> None:
-    work.failures += 1
-    if isinstance(error, ApiOverloaded):
-        work.retry_after_seconds = max(work.retry_after_seconds, error.retry_after_seconds)
-    if isinstance(action, ApplyDaemonSet):
-        work.memory = work.memory.failed(action.component, str(error))
-    elif what := _TEXTS.get(type(action)):
-        work.problems[what].append(str(error))
+        for problem in work.told():
+            self._emit(work, WARNING, RECONCILE_ERROR, problem)
 
 
 def _is_on_node(action: Action) -> bool:
-    return isinstance(action, SetNodeCondition | RemoveNodeCondition | RemoveDriverLabel)
+    return isinstance(action, NodeAction)
 
 
 def _reference(reading: ConfigReading) -> ObjectReference:

@@ -27,8 +27,10 @@ COMPONENT_NOT_READY = "ComponentNotReady"
 COMPONENT_UNKNOWN = "ComponentUnknown"
 ALL_COMPONENTS_READY = "AllComponentsReady"
 
-# Long enough for what an API server says, short enough for a person; the API takes 32,768.
-_MESSAGE_LIMIT = 1024
+# Long enough for what an API server says, short enough for a person.
+_LINE_LIMIT = 1024
+# For several of those. The API takes 32,768, and with a longer one it would refuse the whole status.
+_MESSAGE_LIMIT = 4096
 _NAMES_LIMIT = 5
 
 
@@ -55,7 +57,7 @@ class Health:
         held: why it has no DaemonSet yet.
         targets: nodes that should have it, as we count.
         is_observed: whether the DaemonSet's numbers are about its newest spec.
-        obstacle: what keeps its pods from being created.
+        obstacle: what keeps its pods from being created; a condition tells it.
         hint: why there may be no target.
     """
 
@@ -117,7 +119,7 @@ def upsert(
     """
     old = find(conditions, kind)
     since = old.last_transition_time if old and old.status == verdict.status else now
-    new = Condition(kind, verdict.status, verdict.reason, verdict.message, generation, since)
+    new = Condition(kind, verdict.status, verdict.reason, _cut(verdict.message, _MESSAGE_LIMIT), generation, since)
     if old is None:
         return (*conditions, new)
     return tuple(new if one.type == kind else one for one in conditions)
@@ -135,16 +137,20 @@ def line(text: str) -> str:
     Make one line of foreign text, cut to what a person reads.
     """
     whole = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return whole if len(whole) <= _MESSAGE_LIMIT else f"{whole[: _MESSAGE_LIMIT - 3]}..."
+    return _cut(whole, _LINE_LIMIT)
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], *, most: int = _NAMES_LIMIT) -> str:
     """
     List names of which there may be thousands.
     """
-    untold = len(names) - _NAMES_LIMIT
-    told = ", ".join(names[:_NAMES_LIMIT])
+    untold = len(names) - most
+    told = ", ".join(names[:most])
     return f"{told} and {untold} more" if untold > 0 else told
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def _judge_pods(health: Health) -> Verdict:

@@ -13,17 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
-from fractioning_core import names
+from fractioning_core import names, resource
 from fractioning_core.resource import Config
 
-from controller import identifiers, mpsd, placement, rollout
+from controller import identifiers, mpsd, nodes, placement, rollout
 from controller.actions import Action, DeleteDaemonSet, Plan, RemoveDriverLabel, RemoveFinalizer, RemoveNodeCondition
+from controller.conditions import FALSE, Verdict
 from controller.memory import Memory, seconds_between
 from controller.world import NodeView, World
 
 REQUEUE_SECONDS = 5.0
 # On top of what a pod may take to end, for the kubelet and the API server.
 _MARGIN_SECONDS = 30
+
+_ORPHANED = Verdict(FALSE, nodes.TERMINATING, f"{resource.KIND} {resource.NAME} is gone, and mpsd is about to follow")
 
 
 def plan(world: World, config: Config, memory: Memory) -> Plan:
@@ -38,6 +41,24 @@ def plan(world: World, config: Config, memory: Memory) -> Plan:
         return Plan(tuple(actions), memory, REQUEUE_SECONDS)
     left = tuple(name for name in config.finalizers if name != identifiers.FINALIZER)
     return Plan((RemoveFinalizer(left, config.resource_version),), memory, REQUEUE_SECONDS)
+
+
+def iter_remains(world: World) -> Iterator[Action]:
+    """
+    Yield how to clean up after a config whose finalizer somebody removed by hand: no node may go on looking fenced.
+
+    Only our condition tells that a label is ours, so it stays, but False, for as long as an mpsd may write the label.
+    """
+    labelling = _labelling(world)
+    for node in world.nodes:
+        if node.condition is None:
+            continue
+        if node.name in labelling:
+            yield from nodes.iter_changes(node, _ORPHANED, world.now)
+            continue
+        if _is_marked(node):
+            yield RemoveDriverLabel(node.name)
+        yield RemoveNodeCondition(node.name)
 
 
 def _iter_deletions(world: World, config: Config) -> Iterator[DeleteDaemonSet]:

@@ -8,13 +8,16 @@ they are then only reported.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from operator import attrgetter
 
 import attrs
 from fractioning_core import versions
+from fractioning_core.kube import timestamps
 
 from controller import identifiers
 from controller.conditions import FALSE, Verdict, line
+from controller.memory import Memory, seconds_between
 from controller.policy import ClusterPolicy
 from controller.world import World
 
@@ -22,6 +25,9 @@ INVALID_SPEC = "InvalidSpec"
 OPERATOR_NOT_READY = "GPUOperatorNotReady"
 NAMESPACE_NOT_ALLOWED = "ManagementCDINamespaceNotAllowed"
 STRATEGY_UNSUPPORTED = "DeviceListStrategyUnsupported"
+
+# Whoever makes a ClusterPolicy or its CRD anew, say to upgrade the GPU Operator, takes minutes at most.
+POLICY_LOST_SECONDS = 600.0
 
 _POLICY = "NVIDIA GPU Operator ClusterPolicy"
 # Only these make the device plugin write a CDI spec with one device for each GPU.
@@ -50,19 +56,36 @@ def policy(world: World) -> ClusterPolicy | None:
     return min(world.cluster_policies.items, key=attrgetter("name"), default=None)
 
 
-def nri_mode(world: World, last: bool | None) -> bool | None:  # noqa: FBT001 - the mode that was
+def remember_mode(world: World, memory: Memory) -> Memory:
     """
-    Tell whether the GPU Operator runs its NRI plugin; None while nothing tells.
+    Note whether the GPU Operator runs its NRI plugin; None while nothing tells.
 
     A ClusterPolicy that cannot be read is no reason to render the daemons for the other mode: then what was known last
-    holds, and after a restart what the running DaemonSet says.
+    holds, and after a restart what the running DaemonSet says. So it does for a while where one has vanished over
+    daemons that run for the plugin; the other mode would take the GPUs from them if the policy came back.
     """
     found = policy(world)
-    if found is not None or not world.cluster_policies.error:
-        return found is not None and found.is_nri
-    if last is not None:
-        return last
-    return next((one.injects_cdi for one in world.daemonsets if one.injects_cdi is not None), None)
+    if found is not None:
+        return attrs.evolve(memory, is_nri=found.is_nri, policy_lost_since="")
+    last = memory.is_nri
+    if last is None:
+        last = next((one.injects_cdi for one in world.daemonsets if one.injects_cdi is not None), None)
+    if world.cluster_policies.error:
+        return attrs.evolve(memory, is_nri=last)
+    since = memory.policy_lost_since or world.now
+    if last and world.daemonsets and seconds_between(since, world.now) < POLICY_LOST_SECONDS:
+        return attrs.evolve(memory, is_nri=last, policy_lost_since=since)
+    return attrs.evolve(memory, is_nri=False, policy_lost_since="")
+
+
+def lost_policy(memory: Memory) -> str:
+    """
+    Say that the mode of a ClusterPolicy that is gone still holds, and how long; empty where it does not.
+    """
+    if not memory.policy_lost_since:
+        return ""
+    end = datetime.fromisoformat(memory.policy_lost_since) + timedelta(seconds=POLICY_LOST_SECONDS)
+    return f"the {_POLICY} is gone; until {timestamps.seconds(end)} the daemons stay as its NRI plugin needs them"
 
 
 def gate(world: World) -> Finding | None:

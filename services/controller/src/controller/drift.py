@@ -3,7 +3,9 @@ What others wrote into the spec of an object of ours, and how it goes.
 
 An apply gives our fields our values and leaves those of others alone, such as an annotation that somebody added to a
 pod template. The server records whose each field is, so what is not ours is seen without comparing values, of which
-half are its defaults. It goes by writing the whole object once.
+half are its defaults. It goes by writing the whole object once, and with it the record that it was theirs: the server
+would keep that for what we want, too, and so objects that another program made, which we took over, would be told
+apart for ever.
 """
 
 from __future__ import annotations
@@ -22,23 +24,21 @@ def is_foreign(found: Mapping[str, Any], *, manager: str) -> bool:
         found: The object as the server has it.
         manager: Who we are.
     """
-    return any(
-        manifests.text(entry, "manager") != manager and "f:spec" in manifests.mapping(entry, "fieldsV1")
-        # Entries of a subresource are about its part alone: the DaemonSet controller's is about the status.
-        for entry in manifests.iter_objects(found, "metadata", "managedFields")
-        if not manifests.text(entry, "subresource")
-    )
+    return any(_is_theirs(entry, manager) for entry in manifests.iter_objects(found, "metadata", "managedFields"))
 
 
-def replacement(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+def replacement(found: Mapping[str, Any], wanted: Mapping[str, Any], *, manager: str) -> Mapping[str, Any]:
     """
     Make the object whose spec holds what we want and nothing else.
 
     Args:
         found: The object as the server has it; its version guards against a writer in between.
         wanted: Our fields.
+        manager: Who we are.
     """
-    metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
+    metadata = dict(found["metadata"])
+    entries = manifests.iter_objects(found, "metadata", "managedFields")
+    metadata["managedFields"] = [entry for entry in entries if not _is_theirs(entry, manager)]
     for part in ("labels", "annotations"):
         metadata[part] = {**manifests.mapping(found, "metadata", part), **manifests.mapping(wanted, "metadata", part)}
     return {
@@ -47,3 +47,9 @@ def replacement(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[
         "metadata": {**metadata, "ownerReferences": wanted["metadata"]["ownerReferences"]},
         "spec": wanted["spec"],
     }
+
+
+def _is_theirs(entry: Mapping[str, Any], manager: str) -> bool:
+    # Entries of a subresource are about its part alone: the DaemonSet controller's is about the status.
+    is_whole = not manifests.text(entry, "subresource")
+    return is_whole and manifests.text(entry, "manager") != manager and "f:spec" in manifests.mapping(entry, "fieldsV1")

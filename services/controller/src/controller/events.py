@@ -28,8 +28,14 @@ def iter_events(config: Config, status: Status) -> Iterator[EmitEvent]:
     for component in identifiers.COMPONENTS:
         kind = conditions.component_type(component)
         new = conditions.find(status.conditions, kind)
-        if new and new.reason == RECONCILE_ERROR and _said(config, kind) != (new.status, new.reason, new.message):
+        before = _said(config, kind)
+        if new is None or before == (new.status, new.reason, new.message):
+            continue
+        if new.reason == RECONCILE_ERROR:
             yield EmitEvent(WARNING, RECONCILE_ERROR, f"{component}: {new.message}")
+        elif before[0] not in {"", new.status}:
+            # Its pods' comings and goings in between would be an event each.
+            yield EmitEvent(NORMAL, new.reason, f"{kind} is {new.status}: {new.message}")
     ready = conditions.find(status.conditions, conditions.READY)
     if ready is None:
         return

@@ -13,6 +13,8 @@ from fractioning_core.service.http import Readiness
 from controller.reconciler import Reconciler
 from controller.sources import Sources
 
+LEADS_ONLY = "leads but may not write"
+
 
 class Candidate(Protocol):
     """
@@ -78,7 +80,11 @@ class Health:
         """
         Say whether we do our work, or what is missing.
         """
-        reason = self._candidate.problem
-        if not reason and self._candidate.is_leader:
+        candidate = self._candidate
+        reason = candidate.problem
+        if candidate.is_leader and not candidate.may_write():
+            # Passing, but not without a word: nothing is applied meanwhile.
+            reason = f"{LEADS_ONLY}: {reason or 'the lease is renewed too slowly'}"
+        elif not reason and candidate.is_leader:
             reason = self._sources.complaint() or self._reconciler.complaint
         return Readiness(not reason, reason)

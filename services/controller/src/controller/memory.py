@@ -28,18 +28,22 @@ class Memory:
 
     Attributes:
         is_nri: the GPU Operator's mode, as it was last known; None before it was.
+        policy_lost_since: when the ClusterPolicy that ran the NRI plugin was first missed; empty while it is there.
         daemonsets: by component, how we left each. Without an entry a DaemonSet is applied once, which changes nothing
             if nobody else did.
         errors: by component, why its DaemonSet could not be applied at the last try.
         lost_since: by node, when it was first seen without a label that it had.
         deleting_since: when the config was first seen deleting.
+        stands_by: why nothing is done at all, as it was told; empty while something is.
     """
 
     is_nri: bool | None = None
+    policy_lost_since: str = ""
     daemonsets: Mapping[str, Applied] = attrs.field(factory=dict)
     errors: Mapping[str, str] = attrs.field(factory=dict)
     lost_since: Mapping[str, str] = attrs.field(factory=dict)
     deleting_since: str = ""
+    stands_by: str = ""
 
     def applied(self, component: str, applied: Applied) -> Memory:
         """

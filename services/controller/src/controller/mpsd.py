@@ -56,6 +56,7 @@ def _container(given: Input, agent: MpsDaemon | None) -> Manifest:
         given.options.mpsd,
         args=_arguments(agent) if agent else [],
         env=_environment(given),
+        ports=[{"name": "health", "containerPort": port, "protocol": "TCP"}],
         readinessProbe=podparts.http_probe("/readyz", port, delay=5, period=10),
         livenessProbe=podparts.http_probe("/healthz", port, delay=60, period=30, failures=6),
         resources=podparts.resources("64Mi", "256Mi"),

@@ -31,6 +31,8 @@ POD_MISSING = "PodMissing"
 TERMINATING = "Terminating"
 LABEL_MISSING = "NodeLabelMissing"
 
+# Of one node; a selector has up to 64, of 380 characters each.
+_LABELS_TOLD = 2
 # A restart of the feature discovery takes about one minute.
 LOST_FOR_GOOD_SECONDS = 600.0
 
@@ -104,7 +106,18 @@ def iter_actions(states: Sequence[NodeState], now: str) -> Iterator[SetNodeCondi
     for status in (FALSE, TRUE):
         for state in states:
             if state.verdict is not None and state.verdict.status == status:
-                yield from _iter_changes(state.node, state.verdict, now)
+                yield from iter_changes(state.node, state.verdict, now)
+
+
+def iter_changes(node: NodeView, verdict: Verdict, now: str) -> Iterator[SetNodeCondition]:
+    """
+    Yield what makes a node's condition so.
+    """
+    old = node.condition
+    if old and (old.status, old.reason, old.message) == (verdict.status, verdict.reason, verdict.message):
+        return
+    since = old.last_transition_time if old and old.status == verdict.status else now
+    yield SetNodeCondition(node.name, NodeCondition(verdict.status, verdict.reason, verdict.message, since))
 
 
 def lost_since(states: Sequence[NodeState], memory: Memory, now: str) -> Mapping[str, str]:
@@ -118,7 +131,7 @@ def lost_message(states: Sequence[NodeState]) -> str:
     """
     Name the nodes that lost labels, for the config's condition; empty where none did.
     """
-    lost = sorted(f"{state.node.name} ({', '.join(state.lost)})" for state in states if state.lost)
+    lost = sorted(f"{state.node.name} ({_labels(state.lost)})" for state in states if state.lost)
     return f"labels are missing, and the daemons leave: {some(lost)}" if lost else ""
 
 
@@ -144,8 +157,12 @@ def _judge_lost(node: NodeView, lost: tuple[str, ...], pods: Pods, memory: Memor
     elapsed = seconds_between(memory.lost_since.get(node.name, now), now)
     if not is_occupied and (node.condition is None or elapsed > LOST_FOR_GOOD_SECONDS):
         return NodeState(node, None)
-    message = f"node label {', '.join(lost)} is missing, so the daemons leave the node"
+    message = f"node label {_labels(lost)} is missing, so the daemons leave the node"
     return NodeState(node, Verdict(FALSE, LABEL_MISSING, message), lost)
+
+
+def _labels(lost: Sequence[str]) -> str:
+    return some(lost, most=_LABELS_TOLD)
 
 
 def _sum_up(found: Mapping[str, Sequence[PodView]]) -> Verdict:
@@ -166,11 +183,3 @@ def _pod_fault(pods: Sequence[PodView]) -> str:
     if not staying:
         return TERMINATING if pods else POD_MISSING
     return next((pod.reason or "NotReady" for pod in staying if not pod.is_ready), "")
-
-
-def _iter_changes(node: NodeView, verdict: Verdict, now: str) -> Iterator[SetNodeCondition]:
-    old = node.condition
-    if old and (old.status, old.reason, old.message) == (verdict.status, verdict.reason, verdict.message):
-        return
-    since = old.last_transition_time if old and old.status == verdict.status else now
-    yield SetNodeCondition(node.name, NodeCondition(verdict.status, verdict.reason, verdict.message, since))

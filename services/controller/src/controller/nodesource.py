@@ -14,6 +14,7 @@ from fractioning_core.kube.collections import Collection
 from fractioning_core.kube.mirror import Mirror
 from fractioning_core.kube.transport import StreamingApi
 
+from controller.source import Source
 from controller.world import NodeView
 
 NODES = Collection("", "v1", "nodes")
@@ -26,15 +27,17 @@ class NodeSource:
     Args:
         transport: The API server.
         changed: Called as by a mirror.
+        clock: The loop's time.
     """
 
-    def __init__(self, transport: StreamingApi, *, changed: Callable[[], None]) -> None:
-        self.mirror: Mirror[NodeView] | None = None
+    def __init__(self, transport: StreamingApi, *, changed: Callable[[], None], clock: Callable[[], float]) -> None:
+        self.source: Source[NodeView] | None = None
         """
         None until somebody asks for nodes.
         """
         self._api = transport
         self._changed = changed
+        self._clock = clock
         self._keys: frozenset[str] | None = None
         self._is_other = asyncio.Event()
 
@@ -43,7 +46,7 @@ class NodeSource:
         Ask for nodes with these labels from now on.
         """
         if keys != self._keys:
-            self._keys, self.mirror = keys, self._mirror(keys)
+            self._keys, self.source = keys, self._source(keys)
             self._is_other.set()
 
     async def run(self) -> None:
@@ -57,11 +60,15 @@ class NodeSource:
                 self._is_other.clear()
                 if running is not None:
                     running.cancel()
-                if self.mirror is not None:
-                    running = group.create_task(self.mirror.run(), name=f"mirror {NODES}")
+                if self.source is not None:
+                    running = group.create_task(self.source.mirror.run(), name=f"mirror {NODES}")
 
-    def _mirror(self, keys: frozenset[str]) -> Mirror[NodeView]:
+    def _source(self, keys: frozenset[str]) -> Source[NodeView]:
         def select(manifest: Mapping[str, Any]) -> NodeView:
             return NodeView.from_manifest(manifest, keys)
 
-        return Mirror(self._api, NODES, select=select, changed=self._changed)
+        return Source(
+            lambda note: Mirror(self._api, NODES, select=select, changed=note),
+            changed=self._changed,
+            clock=self._clock,
+        )

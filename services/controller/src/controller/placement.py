@@ -20,10 +20,18 @@ from fractioning_core.resource import Spec, Toleration
 from controller import identifiers
 from controller.world import NodeView, Taint
 
-# What the DaemonSet controller adds to the tolerations of every pod without the host's network.
+# What the DaemonSet controller adds to the tolerations of every pod without the host's network. So on a node that does
+# not answer, which has the first two taints with both effects, pods stay that are there, and none is counted on.
 _ALWAYS_TOLERATED = frozenset(
-    f"node.kubernetes.io/{name}"
-    for name in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+    (f"node.kubernetes.io/{name}", effect)
+    for name, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
 )
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -106,7 +114,7 @@ def lost_labels(node: NodeView, selector: Mapping[str, str]) -> tuple[str, ...]:
 def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
     return (
         taint.effect not in _REPELLING
-        or taint.key in _ALWAYS_TOLERATED
+        or (taint.key, taint.effect) in _ALWAYS_TOLERATED
         or any(_tolerates(toleration, taint) for toleration in tolerations)
     )
 

@@ -1,6 +1,7 @@
 """
 What to do about the world: the one decision of the controller.
 
+    claim           a config that another installation serves: stand by
     deletion        a config that is going: clean up, then let it go
     dependencies    what the GPU stack demands, and the gate before the first rollout
     rollout         the two DaemonSets (built by fractiond and mpsd around daemonset)
@@ -17,8 +18,8 @@ from __future__ import annotations
 import attrs
 from fractioning_core.resource import Config
 
-from controller import deletion, dependencies, events, identifiers, nodes, rollout, status
-from controller.actions import Action, AddFinalizer, Figures, Plan, RemoveNodeCondition, Rollup, WriteStatus
+from controller import claim, deletion, dependencies, events, nodes, rollout, status
+from controller.actions import Action, Figures, Plan, Rollup, WriteStatus
 from controller.conditions import TRUE
 from controller.memory import Memory
 from controller.nodes import NodeState
@@ -40,29 +41,34 @@ def plan(world: World, memory: Memory) -> Plan:
     """
     config = world.config
     if config is None:
-        return _without_config(world)
+        return Plan(tuple(deletion.iter_remains(world)), Memory())
+    if not claim.is_ours(config, world.options.namespace):
+        return claim.stand_by(config, world.options.namespace, memory)
+    memory = claim.resumed(memory)
     if config.is_deleting:
         return deletion.plan(world, config, memory)
-    if identifiers.FINALIZER not in config.finalizers:
+    if not claim.is_complete(config):
         # Alone: nothing may be made before it is sure to be cleaned up.
-        finalizers = (*config.finalizers, identifiers.FINALIZER)
-        return Plan((AddFinalizer(finalizers, config.resource_version),), memory)
+        return claim.complete(config, world.options.namespace, memory)
     return _reconcile(world, config, memory)
 
 
-def _without_config(world: World) -> Plan:
+def plan_blind(config: Config, outage: str, *, namespace: str, now: str) -> tuple[Action, ...]:
     """
-    Take back what a config left behind whose finalizer somebody removed by hand: no node may go on looking fenced.
+    Plan what there is to do without a world: tell the config so, where that is not told yet.
     """
-    return Plan(tuple(RemoveNodeCondition(node.name) for node in world.nodes if node.condition), Memory())
+    if not claim.is_ours(config, namespace):
+        return ()
+    found = status.blind(config, outage, now=now)
+    return () if found == config.conditions else (WriteStatus(found, config.observed_generation),)
 
 
 def _reconcile(world: World, config: Config, before: Memory) -> Plan:
-    memory = attrs.evolve(before, is_nri=dependencies.nri_mode(world, before.is_nri), deleting_since="")
+    memory = dependencies.remember_mode(world, attrs.evolve(before, deleting_since=""))
     rollouts = rollout.plan(world, config, memory, dependencies.gate(world))
-    # A config that is not usable may have lost its selector: it says nothing about nodes.
-    states = () if world.config_problem else nodes.judge(world, config.spec, rollouts, memory)
-    found = status.judge(world, config, rollouts, states)
+    # A config that has lost its selector says nothing about nodes.
+    states = nodes.judge(world, config.spec, rollouts, memory) if world.has_selector else ()
+    found = status.judge(world, config, rollouts, states, memory)
     actions: list[Action] = [one.action for one in rollouts if one.action]
     if (config.conditions, config.observed_generation) != (found.conditions, config.generation):
         actions.append(WriteStatus(found.conditions, config.generation))
@@ -70,12 +76,13 @@ def _reconcile(world: World, config: Config, before: Memory) -> Plan:
     actions += events.iter_events(config, found)
     actions += nodes.iter_actions(states, world.now)
     memory = attrs.evolve(memory, lost_since=nodes.lost_since(states, memory, world.now))
-    return Plan(tuple(actions), memory, _requeue_seconds(found, states), _figures(rollouts, states))
+    return Plan(tuple(actions), memory, _requeue_seconds(found, states, memory), _figures(rollouts, states))
 
 
-def _requeue_seconds(found: Status, states: tuple[NodeState, ...]) -> float | None:
-    is_well = found.is_ready and all(state.verdict is None or state.verdict.status == TRUE for state in states)
-    return None if is_well else REQUEUE_SECONDS
+def _requeue_seconds(found: Status, states: tuple[NodeState, ...], memory: Memory) -> float | None:
+    are_well = all(state.verdict is None or state.verdict.status == TRUE for state in states)
+    is_settled = found.is_ready and are_well and not memory.policy_lost_since
+    return None if is_settled else REQUEUE_SECONDS
 
 
 def _figures(rollouts: tuple[Rollout, ...], states: tuple[NodeState, ...]) -> Figures:

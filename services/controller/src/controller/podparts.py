@@ -20,6 +20,9 @@ def container(name: str, image: Image, **fields: Any) -> Part:  # noqa: ANN401 -
         "image": image.name,
         "imagePullPolicy": image.policy,
         **fields,
+        # metricsd and mpsd open every GPU and read every process. fractiond needs less, root and its directories of
+        # the node, and gets the same all the same: SELinux and AppArmor keep others from a runtime's sockets, each
+        # with a policy of its own that a chart cannot know.
         "securityContext": {"privileged": True},
     }
     return {field: value for field, value in whole.items() if value not in ([], None)}

@@ -19,13 +19,14 @@ from fractioning_core.kube.events import WARNING
 from fractioning_core.service.backoff import Schedule
 
 from controller import plan as planning
-from controller.actions import EmitEvent, Figures, Plan
-from controller.applier import Applier, Report
+from controller.actions import Action, EmitEvent, Figures, Plan
+from controller.applier import Applier
 from controller.conditions import RECONCILE_ERROR
 from controller.configreading import ConfigReading
 from controller.latest import Latest
 from controller.memory import Memory
 from controller.metrics import Metrics, Outcome
+from controller.report import Report
 from controller.sources import Sources
 from controller.world import World
 
@@ -37,6 +38,11 @@ Between two passes, so that changes gather.
 PLANNING_SHARE = 0.2
 """
 Of the time while changes come without end; a plan for 5,000 nodes takes 0.1 s, in which nothing else is done.
+"""
+
+LONGEST_PLANNING_REST_SECONDS = 1.0
+"""
+However long a plan took: on a busy machine it takes ten times as long, and a change is to be seen within two seconds.
 """
 
 NODES_GAP_SECONDS = 1.0
@@ -112,7 +118,7 @@ class Reconciler:
     ) -> None:
         self.complaint = ""
         """
-        What went wrong in the last pass that is a fault of ours; empty for nothing.
+        What went wrong in the last pass that is a fault of ours, or why we stand by; empty for nothing.
         """
         self._sources = sources
         self._applier = applier
@@ -156,19 +162,22 @@ class Reconciler:
             self.complaint = f"a pass ended with {type(error).__name__}"
             self._log.exception("reconcile_crashed")
             return Ending(Outcome.CRASHED, GAP_SECONDS, self._retry_seconds())
-        self.complaint = ""
+        self.complaint = self._memory.stands_by
         return ending
 
     async def _pass(self) -> Ending:
+        now = timestamps.seconds(self._utcnow())
         config = self._latest.of(self._sources.config())
-        world = self._sources.world(config, now=timestamps.seconds(self._utcnow()))
+        world = self._sources.world(config, now=now)
         problem = self._tell_incomplete()
-        if world is None:
-            if problem:
-                # No condition will tell.
-                await self._applier.apply(Plan((EmitEvent(WARNING, RECONCILE_ERROR, problem),), self._memory), config)
-            return Ending(Outcome.WAITING, GAP_SECONDS, self._sources.patience_seconds())
-        return await self._carry_out(world, config)
+        if world is not None:
+            return await self._carry_out(world, config)
+        actions: list[Action] = [EmitEvent(WARNING, RECONCILE_ERROR, problem)] if problem else []
+        if config is not None and (outage := self._sources.outage()):
+            actions += planning.plan_blind(config.config, outage, namespace=self._sources.namespace, now=now)
+        planned = Plan(tuple(actions), self._memory)
+        report = await self._applier.apply(planned, config)
+        return Ending(Outcome.WAITING, GAP_SECONDS, self._wait_seconds(planned, report))
 
     async def _carry_out(self, world: World, config: ConfigReading | None) -> Ending:
         begun = self._clock()
@@ -182,11 +191,7 @@ class Reconciler:
         if is_news:
             # What became of a DaemonSet belongs on the conditions.
             self._wakeup.wake()
-        rest = max(
-            NODES_GAP_SECONDS if report.on_nodes else GAP_SECONDS,
-            (started - begun) / PLANNING_SHARE,
-            report.retry_after_seconds,
-        )
+        rest = max(rest_seconds(started - begun, on_nodes=report.on_nodes > 0), report.retry_after_seconds)
         return Ending(_outcome(report), rest, self._wait_seconds(planned, report))
 
     def _wait_seconds(self, planned: Plan, report: Report) -> float | None:
@@ -196,6 +201,8 @@ class Reconciler:
         if report.is_stopped:
             # A lease that was renewed late is ours again the next moment, or never.
             waits.append(RETRIES.first)
+        if report.is_cut:
+            waits.append(0.0)
         if report.failures:
             waits.append(self._retry_seconds())
         return min((wait for wait in waits if wait is not None), default=None)
@@ -230,6 +237,7 @@ class Reconciler:
                 failures=report.failures,
                 stopped=report.is_stopped,
                 seconds=round(seconds, 3),
+                **({"problems": report.problems} if report.problems else {}),
             )
 
     def _show(self, figures: Figures) -> None:
@@ -244,6 +252,18 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
+
+
+def rest_seconds(planning_seconds: float, *, on_nodes: bool) -> float:
+    """
+    Say how long to do nothing after a pass.
+
+    Args:
+        planning_seconds: How long its plan took.
+        on_nodes: Whether it wrote on nodes.
+    """
+    gap = NODES_GAP_SECONDS if on_nodes else GAP_SECONDS
+    return max(gap, min(planning_seconds / PLANNING_SHARE, LONGEST_PLANNING_REST_SECONDS))
 
 
 def _outcome(report: Report) -> Outcome:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import attrs
 from fractioning_core.resource import Config
 
-from controller import daemonset, fractiond, identifiers, mpsd
+from controller import conditions, daemonset, fractiond, identifiers, mpsd
 from controller.actions import ApplyDaemonSet
-from controller.conditions import Health
+from controller.conditions import Health, line, some
 from controller.daemonset import Input, Manifest
 from controller.dependencies import Finding
 from controller.memory import Memory
@@ -23,6 +23,15 @@ from controller.placement import belongs, is_selected
 from controller.world import DaemonSetView, FailedCreate, World
 
 _BUILDERS = {identifiers.FRACTIOND: fractiond.build, identifiers.MPSD: mpsd.build}
+# What a component's condition says only when it has had a DaemonSet.
+_BEGUN = frozenset(
+    {
+        conditions.NO_TARGET_NODES,
+        conditions.ALL_PODS_READY,
+        conditions.PARTIALLY_AVAILABLE,
+        conditions.ROLLOUT_IN_PROGRESS,
+    }
+)
 _MODE_UNKNOWN = "it is not known whether the GPU Operator runs its NRI plugin"
 
 
@@ -58,8 +67,9 @@ def plan(world: World, config: Config, memory: Memory, gate: Finding | None) -> 
     """
     live = {one.name: one for one in world.daemonsets}
     ours = {name for name, one in live.items() if is_ours(one, config)}
-    # One of ours is there: the rollout has begun, and half of it would fence nothing.
-    held = gate.message if gate and not ours else ""
+    # Of a rollout that has begun, half would fence nothing, and what was deleted by hand is missed by what it fenced.
+    held = gate.message if gate and not (ours or _has_begun(config)) else ""
+    unmade = held or line(world.config_problem) or _MODE_UNKNOWN
     manifests = _manifests(world, config, memory)
     rollouts = []
     for component in identifiers.COMPONENTS:
@@ -67,7 +77,7 @@ def plan(world: World, config: Config, memory: Memory, gate: Finding | None) -> 
         if found is not None and found.name not in ours:
             rollouts.append(Rollout(component, error=_foreign(found, component, world.options.namespace)))
         elif found is None and (held or component not in manifests):
-            rollouts.append(Rollout(component, held=held or _MODE_UNKNOWN))
+            rollouts.append(Rollout(component, held=unmade))
         else:
             action = _action(component, found, manifests.get(component), memory)
             rollouts.append(Rollout(component, found, action, error=memory.errors.get(component, "")))
@@ -83,14 +93,13 @@ def health(world: World, config: Config, rollout: Rollout) -> Health:
     if live is None:
         return Health(error=rollout.error, held=rollout.held, targets=targets, hint=_hint(world, config, targets))
     desired = live.desired or targets
-    pods = sum(pod.owner_uid == live.uid for pod in world.pods)
     return Health(
         desired=live.desired,
         ready=live.ready,
         error=rollout.error,
         targets=targets,
         is_observed=live.observed_generation >= live.generation and not live.is_deleting,
-        obstacle=_newest(world.failed_creates, live.uid) if pods < desired else "",
+        obstacle=_obstacle(world, live, desired),
         hint=_hint(world, config, targets),
     )
 
@@ -147,6 +156,20 @@ def _foreign(live: DaemonSetView, component: str, namespace: str) -> str:
         return f"{where} belongs to {owner} and is left alone; delete it there to make room"
     labels = " and ".join(f"{key}={value}" for key, value in identifiers.component_labels(component).items())
     return f"{where} is not ours and is left alone; delete it, or label it {labels} to hand it over"
+
+
+def _has_begun(config: Config) -> bool:
+    kinds = map(conditions.component_type, identifiers.COMPONENTS)
+    found = [conditions.find(config.conditions, kind) for kind in kinds]
+    return any(one.reason in _BEGUN for one in found if one)
+
+
+def _obstacle(world: World, live: DaemonSetView, desired: int) -> str:
+    pods = [pod for pod in world.pods if pod.owner_uid == live.uid]
+    if live.is_deleting:
+        nodes = sorted({pod.node for pod in pods if pod.node})
+        return f"the former DaemonSet waits for its pods on {some(nodes)}" if nodes else "the former DaemonSet is going"
+    return _newest(world.failed_creates, live.uid) if len(pods) < desired else ""
 
 
 def _newest(events: tuple[FailedCreate, ...], uid: str) -> str:

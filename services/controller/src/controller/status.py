@@ -4,17 +4,20 @@ The conditions of the config, from everything that was found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 from fractioning_core.resource import Condition, Config
 
 from controller import conditions, dependencies, drivers, nodes, rollout, upgrade
-from controller.conditions import FALSE, TRUE, Verdict
+from controller.conditions import FALSE, TRUE, UNKNOWN, Health, Verdict, line
 from controller.dependencies import Finding
+from controller.memory import Memory
 from controller.nodes import NodeState
 from controller.rollout import Rollout
 from controller.world import World
+
+NOT_READABLE = "ClusterNotReadable"
 
 _DRIVER_REASONS = frozenset({drivers.UNSUPPORTED, drivers.PROBLEM, drivers.INVALID, drivers.MISSING})
 
@@ -41,23 +44,54 @@ class Status:
         return found is not None and found.status == TRUE
 
 
-def judge(world: World, config: Config, rollouts: Sequence[Rollout], states: Sequence[NodeState]) -> Status:
+def judge(
+    world: World, config: Config, rollouts: Sequence[Rollout], states: Sequence[NodeState], memory: Memory
+) -> Status:
     """
     Make the conditions, each in the place of its predecessor.
     """
     found = config.conditions
-    for one in rollouts:
-        verdict = conditions.judge(rollout.health(world, config, one))
-        found = _upsert(world, config, found, conditions.component_type(one.component), verdict)
-    health = _with_nodes(conditions.aggregate(found), states)
-    finding = dependencies.check(world, health)
-    ready = Verdict(FALSE, finding.reason, finding.message) if finding else health
-    ready = _with_note(ready, dependencies.several_policies(world))
+    healths = {one.component: rollout.health(world, config, one) for one in rollouts}
+    for component, health in healths.items():
+        found = _upsert(world, config, found, conditions.component_type(component), conditions.judge(health))
+    ready = _with_nodes(_with_obstacles(conditions.aggregate(found), healths), states)
+    finding = dependencies.check(world, ready)
+    ready = Verdict(FALSE, finding.reason, finding.message) if finding else ready
+    for note in (dependencies.several_policies(world), dependencies.lost_policy(memory), world.failed_creates_outage):
+        ready = _with_note(ready, note)
+    ready = _with_outage(ready, world.outage)
     found = _upsert(world, config, found, conditions.READY, ready)
-    if not world.config_problem:
+    if world.has_selector:
         upgrading = upgrade.judge(world.nodes, config.spec.node_selector)
         found = _upsert(world, config, found, conditions.DRIVER_UPGRADE, upgrading)
     return Status(found, finding)
+
+
+def blind(config: Config, outage: str, *, now: str) -> tuple[Condition, ...]:
+    """
+    Make the conditions where nothing is known but the config and why.
+    """
+    verdict = Verdict(UNKNOWN, NOT_READABLE, outage)
+    return conditions.upsert(config.conditions, conditions.READY, verdict, generation=config.generation, now=now)
+
+
+def _with_outage(ready: Verdict, outage: str) -> Verdict:
+    """
+    Say what cannot be read any more: nobody knows whether all is still well, but what was not well may be mended.
+    """
+    if not outage or ready.status != TRUE:
+        return _with_note(ready, outage)
+    return Verdict(UNKNOWN, NOT_READABLE, outage)
+
+
+def _with_obstacles(ready: Verdict, healths: Mapping[str, Health]) -> Verdict:
+    """
+    Quote what keeps pods from being created, which nobody finds who looks at the pods.
+    """
+    if ready.reason != conditions.COMPONENT_NOT_READY:
+        return ready
+    told = (f"{component}: {line(health.obstacle)}" for component, health in healths.items() if health.obstacle)
+    return _with_note(ready, "; ".join(told))
 
 
 def _with_nodes(ready: Verdict, states: Sequence[NodeState]) -> Verdict:

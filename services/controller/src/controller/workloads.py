@@ -4,6 +4,7 @@ What is read of the daemons' own objects: pods, DaemonSets, and events about wha
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from fractioning_core import resource
 
 from controller import identifiers, manifests
 
+# As the API server completes a name: five letters and digits that spell no word.
+_SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _CDI_FLAG = "--inject-cdi-device="
 
 
@@ -149,8 +152,11 @@ class FailedCreate:
             manifests.text(manifest, "lastTimestamp"),
             manifests.text(manifest, "eventTime"),
         )
-        uid = manifests.text(manifest, "involvedObject", "uid")
-        return cls(uid, manifests.text(manifest, "message"), max(times))
+        about = manifests.mapping(manifest, "involvedObject")
+        name = manifests.text(about, "name")
+        # Each attempt has another name for the pod, and would be another message.
+        message = re.sub(rf"\b{re.escape(name)}-{_SUFFIX}\b", f"{name}-*", manifests.text(manifest, "message"))
+        return cls(manifests.text(about, "uid"), message, max(times))
 
 
 def failure_reason(pod: Mapping[str, Any]) -> str:

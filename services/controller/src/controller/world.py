@@ -131,6 +131,8 @@ class World:
         cluster_policies: of the GPU Operator.
         service_versions: of the GPU Operator.
         failed_creates: about DaemonSets of our namespace.
+        outage: which of what is ours cannot be read any more, and why; empty when all can.
+        failed_creates_outage: the same of the events, which only explain.
     """
 
     config: Config | None
@@ -143,6 +145,15 @@ class World:
     cluster_policies: Reading[ClusterPolicy] = Reading()
     service_versions: Reading[ServiceVersion] = Reading()
     failed_creates: tuple[FailedCreate, ...] = ()
+    outage: str = ""
+    failed_creates_outage: str = ""
+
+    @property
+    def has_selector(self) -> bool:
+        """
+        Whether it is known which nodes the config is about: one that is not usable may have lost its selector.
+        """
+        return self.config is not None and bool(not self.config_problem or self.config.spec.node_selector)
 
 
 def label_keys(node_selector: Mapping[str, str]) -> frozenset[str]:

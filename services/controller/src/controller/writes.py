@@ -20,7 +20,14 @@ from fractioning_core.kube.nodes import Nodes
 from fractioning_core.kube.objects import Objects
 
 from controller import drift, identifiers, manifests
-from controller.actions import ApplyDaemonSet, DeleteDaemonSet, SetNodeCondition, WriteStatus
+from controller.actions import (
+    AddFinalizer,
+    ApplyDaemonSet,
+    DeleteDaemonSet,
+    RemoveFinalizer,
+    SetNodeCondition,
+    WriteStatus,
+)
 from controller.configreading import CONFIGS
 from controller.memory import Applied
 from controller.nodesource import NODES
@@ -50,11 +57,13 @@ class Writes:
     _namespace: str = attrs.field(kw_only=True)
     _utcnow: Callable[[], datetime] = attrs.field(kw_only=True)
 
-    async def set_finalizers(self, finalizers: tuple[str, ...], resource_version: str) -> Mapping[str, Any]:
+    async def set_finalizers(self, action: AddFinalizer | RemoveFinalizer) -> Mapping[str, Any]:
         """
         Set the resource's finalizers; give the resource. Raises Conflict when it is another version.
         """
-        metadata = {"resourceVersion": resource_version, "finalizers": list(finalizers)}
+        metadata: dict[str, Any] = {"resourceVersion": action.resource_version, "finalizers": list(action.finalizers)}
+        if isinstance(action, AddFinalizer):
+            metadata["annotations"] = {resource.NAMESPACE_ANNOTATION: action.namespace}
         return await self._objects.merge_patch(_CONFIG, {"metadata": metadata})
 
     async def write_status(self, action: WriteStatus) -> Mapping[str, Any]:
@@ -77,11 +86,13 @@ class Writes:
 
     async def delete_daemonset(self, action: DeleteDaemonSet) -> None:
         """
-        Delete a DaemonSet, its pods first. One that was made anew under its name is another.
+        Delete a DaemonSet, and let its pods follow. One that was made anew under its name is another.
+
+        Not its pods first: one on a node that does not answer never goes, and its name would be taken for as long.
         """
         path = DAEMONSETS.within(self._namespace).item_path(action.name)
         with suppress(Conflict):
-            await self._objects.delete(path, uid=action.uid, propagation="Foreground")
+            await self._objects.delete(path, uid=action.uid, propagation="Background")
 
     async def set_node_condition(self, action: SetNodeCondition) -> None:
         """
@@ -115,7 +126,7 @@ class Writes:
         path = DAEMONSETS.within(self._namespace).item_path(action.manifest["metadata"]["name"])
         found = await self._objects.apply(path, action.manifest)
         if drift.is_foreign(found, manager=FIELD_MANAGER):
-            await self._objects.replace(path, drift.replacement(found, action.manifest))
+            await self._objects.replace(path, drift.replacement(found, action.manifest, manager=FIELD_MANAGER))
             # So that the fields are recorded as applied, and go when a later manifest lacks them.
             found = await self._objects.apply(path, action.manifest)
         return Applied(

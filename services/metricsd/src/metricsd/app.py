@@ -5,6 +5,7 @@ The parts of metricsd, and how they are put together.
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from contextlib import AsyncExitStack
 from functools import partial
@@ -36,6 +37,8 @@ def main() -> None:
     Run metricsd as a program.
     """
     chosen = settings.parse_or_exit(Settings, program=PROGRAM, version=version(PROGRAM))
+    # What is loaded stays: looking through it for garbage took 30 ms, in the middle of some cycle.
+    gc.freeze()
     raise SystemExit(runner.run(partial(serve, chosen), service=PROGRAM, log_level=chosen.log_level))
 
 
@@ -56,7 +59,12 @@ async def serve(chosen: Settings, stop: asyncio.Event) -> None:
     metrics = Metrics(registry, vitals=health, collectors=parts)
     renderer = Renderer(parts, metrics=metrics, clock=time.perf_counter)
     page = Page(registry, has_figures=lambda: health.snapshot_age_seconds() is not None)
-    node = Node(map_dir=Path(chosen.map_dir), proc_root=Path(chosen.proc_root), cgroup_root=Path(chosen.cgroup_root))
+    node = Node(
+        map_dir=Path(chosen.map_dir),
+        proc_root=Path(chosen.proc_root),
+        cgroup_root=Path(chosen.cgroup_root),
+        with_limits=chosen.container_metrics,
+    )
     nodes = DeviceNodes(Path(chosen.dev_root), driver_reason=health.driver_reason, opener=open_node)
     server = HealthServer(
         chosen.metrics_address.port,

@@ -7,6 +7,7 @@ Everything here blocks; the cycle runs it in a thread.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,16 +34,35 @@ def directories(cgroup_root: Path, records: Mapping[str, Record]) -> dict[str, s
     """
     if not (cgroup_root / _V2_FILE).exists():
         return dict.fromkeys(records, _NOT_V2)
-    return {container_id: _directory(cgroup_root, record.cgroups_path) for container_id, record in records.items()}
+    root = str(cgroup_root)
+    return {container_id: _directory(root, record.cgroups_path) for container_id, record in records.items()}
 
 
-def _directory(cgroup_root: Path, cgroups_path: str) -> str | NoCgroup:
+def _directory(cgroup_root: str, cgroups_path: str) -> str | NoCgroup:
+    directory = _named(cgroup_root, cgroups_path)
+    if isinstance(directory, NoCgroup):
+        return directory
+    if _is_directory(directory):
+        return directory
+    # Where not even the first step of the path is there, this is no hierarchy of the host's.
+    first = directory.removeprefix(cgroup_root).split("/")[1]
+    return NoCgroup(f"no cgroup at {directory}", is_gone=_is_directory(f"{cgroup_root}/{first}"))
+
+
+def _is_directory(path: str) -> bool:
+    # Neither pathlib nor isdir: there are hundreds, in each cycle. The slash asks for a directory.
+    return os.access(f"{path}/", os.F_OK)
+
+
+# The same for every cycle of a container's life; as many as metricsd shows containers.
+@functools.lru_cache(maxsize=4096)
+def _named(cgroup_root: str, cgroups_path: str) -> str | NoCgroup:
+    """
+    Give the directory that a record names, whether or not it is there.
+    """
     if not cgroups_path:
         return _NOT_NAMED
     try:
-        path = cgroup.expand(cgroups_path)
+        return f"{cgroup_root}{cgroup.expand(cgroups_path)}"
     except InvalidCgroupsPath as error:
         return NoCgroup(str(error))
-    directory = f"{cgroup_root}{path}"
-    # Not pathlib: there are hundreds, in each cycle.
-    return directory if os.path.isdir(directory) else NoCgroup(f"no cgroup at {directory}")  # noqa: PTH112

@@ -8,13 +8,15 @@ labels are the same: use is added up, and what was declared and is in force is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import attrs
 from fractioning_core.nvml.samples import MemoryLimits
 from fractioning_core.record import Record
 
-from metricsd import enforcement
+from metricsd import attribution, enforcement
 from metricsd.attribution import UNUSED, Use
+from metricsd.enforcement import Declared
 from metricsd.gpus import Gpus
 from metricsd.snapshot import ContainerInPodOnGpu, ContainerUse
 from metricsd.usage import container_name
@@ -23,8 +25,23 @@ from metricsd.world import ContainerOnGpu, Limits, NoCgroup
 # Several times what a node holds; each has about ten samples on the page.
 MAX_CONTAINER_SERIES = 4096
 
-Members = dict[ContainerInPodOnGpu, list[ContainerOnGpu]]
-"""The containers behind each series, mostly one."""
+
+class Candidate(NamedTuple):
+    """
+    A container of a series, and what it declared.
+    """
+
+    place: ContainerOnGpu
+    declared: Declared
+
+
+class Member(NamedTuple):
+    """
+    A series, and the containers behind it, mostly one.
+    """
+
+    key: ContainerInPodOnGpu
+    candidates: tuple[Candidate, ...]
 
 
 @attrs.frozen
@@ -33,23 +50,25 @@ class Facts:
     What is known of the containers.
 
     Args:
-        records: Of all of them.
         uses: What there is; a container without uses nothing.
         limits: What the driver said, for those that it was asked about.
         driver_major: None where the driver's version is not to be understood.
     """
 
-    records: Mapping[str, Record]
     uses: Mapping[ContainerOnGpu, Use]
     limits: Mapping[ContainerOnGpu, Limits]
     driver_major: int | None
 
 
-def gather(places: Iterable[ContainerOnGpu], records: Mapping[str, Record], gpus: Gpus) -> Members:
+def gather(
+    places: Iterable[ContainerOnGpu], records: Mapping[str, Record], gpus: Gpus
+) -> tuple[tuple[Member, ...], int]:
     """
-    Give each series its containers.
+    Give each series its containers, in order of their keys.
+
+    Returns: as many as the bound allows, and how many more there are.
     """
-    members: Members = {}
+    found: dict[ContainerInPodOnGpu, list[Candidate]] = {}
     for place in places:
         record = records[place.container_id]
         key = ContainerInPodOnGpu(
@@ -60,36 +79,34 @@ def gather(places: Iterable[ContainerOnGpu], records: Mapping[str, Record], gpus
             gpus[place.gpu_index].uuid,
             place.gpu_index,
         )
-        members.setdefault(key, []).append(place)
-    return members
+        found.setdefault(key, []).append(Candidate(place, enforcement.declared(record)))
+    members = [Member(key, tuple(found[key])) for key in sorted(found)]
+    return tuple(members[:MAX_CONTAINER_SERIES]), len(members[MAX_CONTAINER_SERIES:])
 
 
-def describe(members: Members, facts: Facts) -> tuple[tuple[ContainerUse, ...], int]:
+def describe(members: Iterable[Member], facts: Facts) -> tuple[ContainerUse, ...]:
     """
-    Describe the containers in order of their keys.
-
-    Returns: as many as the bound allows, and how many more there are.
+    Describe the containers of a cycle.
     """
-    keys = sorted(members)
-    shown = keys[:MAX_CONTAINER_SERIES]
-    return tuple(_container_use(key, members[key], facts) for key in shown), len(keys) - len(shown)
+    return tuple([_container_use(member, facts) for member in members])
 
 
-def _container_use(key: ContainerInPodOnGpu, places: list[ContainerOnGpu], facts: Facts) -> ContainerUse:
-    leading = places[0] if len(places) == 1 else max(places, key=lambda place: _presence(place, facts))
-    limits = facts.limits.get(leading)
-    asked = enforcement.declared(facts.records[leading.container_id])
-    read = limits if isinstance(limits, MemoryLimits) else None
-    return ContainerUse(
-        key=key,
-        memory_bytes=sum([facts.uses.get(place, UNUSED).memory_bytes for place in places]),
-        request_bytes=asked.request_bytes,
-        limit_bytes=asked.limit_bytes,
-        soft_limit_bytes=read.soft_bytes if read else None,
-        hard_limit_bytes=read.hard_bytes if read else None,
-        accounted_bytes=read.used_bytes if read else None,
-        enforcement=enforcement.judge(asked, limits, facts.driver_major),
-    )
+def _container_use(member: Member, facts: Facts) -> ContainerUse:
+    key, candidates = member
+    uses, limits = facts.uses, facts.limits
+    if len(candidates) == 1:
+        leading, asked = candidates[0]
+        memory_bytes = uses.get(leading, UNUSED).memory_bytes
+    else:
+        leading, asked = max(candidates, key=lambda candidate: _presence(candidate.place, facts))
+        memory_bytes = attribution.total([uses.get(place, UNUSED).memory_bytes for place, _ in candidates])
+    found = limits.get(leading)
+    verdict = enforcement.judge(asked, found, facts.driver_major, is_used=leading in uses)
+    if isinstance(found, MemoryLimits):
+        return ContainerUse(
+            key, memory_bytes, *asked, found.soft_bytes, found.hard_bytes, found.used_bytes, enforcement=verdict
+        )
+    return ContainerUse(key, memory_bytes, *asked, None, None, None, enforcement=verdict)
 
 
 def _presence(place: ContainerOnGpu, facts: Facts) -> tuple[bool, bool, bool, str]:

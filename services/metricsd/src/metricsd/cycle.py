@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import attrs
 import structlog
 from fractioning_core.errors import Unavailable
-from fractioning_core.nvml.errors import NvmlError, NvmlUnavailable
+from fractioning_core.nvml.errors import DriverMismatch, NvmlError, NvmlUnavailable
 from fractioning_core.nvml.samples import CallTime, LimitsQuery, MemoryLimits, Sample
 from fractioning_core.nvml.worker import Overdue
 from fractioning_core.service.backoff import Schedule
@@ -26,7 +26,7 @@ from metricsd.health import Health, Outcome
 from metricsd.metrics import Metrics
 from metricsd.node import Sight
 from metricsd.page import Page
-from metricsd.snapshot import Snapshot
+from metricsd.snapshot import SilentGpu, Snapshot
 from metricsd.world import ContainerOnGpu, World
 
 T = TypeVar("T")
@@ -67,6 +67,11 @@ class Place(Protocol):
     def look(self, sample: Sample, *, sampled_at: float, met: Collection[ContainerOnGpu]) -> Sight:
         """
         Look at what belongs to a sample.
+        """
+
+    def mismatch(self) -> str:
+        """
+        Tell of which versions a driver's library and kernel module are, and what mends it when they do not match.
         """
 
 
@@ -128,7 +133,7 @@ class Clocks:
     What the time is.
 
     Args:
-        elapsed: For durations, in seconds.
+        elapsed: For durations, in seconds; the one that health goes by.
         boot: Seconds since the machine has started, which the starts of processes are told by.
     """
 
@@ -159,6 +164,7 @@ class Cycle:
         self._rhythm = rhythm
         self._clocks = clocks
         self._memory = Memory()
+        self._silent: dict[str, SilentGpu] = {}
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
@@ -168,7 +174,7 @@ class Cycle:
         failures = 0
         while True:
             started = self._clocks.elapsed()
-            outcome = await self._go_round()
+            outcome = await self._go_round(started)
             took = self._clocks.elapsed() - started
             self._output.metrics.cycle_seconds.observe(took)
             failures = 0 if outcome is Outcome.COMPLETE else failures + 1
@@ -179,7 +185,7 @@ class Cycle:
             return self._rhythm.retries.delay(failures - 1)
         return max(LEAST_PAUSE_SECONDS, self._rhythm.interval_seconds - took)
 
-    async def _go_round(self) -> Outcome:
+    async def _go_round(self, started: float) -> Outcome:
         """
         Do one cycle, and tell everybody how it ended.
         """
@@ -189,14 +195,15 @@ class Cycle:
         try:
             snapshot = await self._refresh()
         except NvmlError as error:
-            outcome = health.nvml_failed(error)
+            outcome = health.nvml_failed(error, explanation=await self._explanation(error))
         except Unavailable as error:
             outcome = health.node_unreadable(str(error))
         except Overdue:
             outcome = health.node_unreadable(f"records and processes not read within {DEADLINE_SECONDS:.0f} s")
         else:
-            outcome = health.completed()
+            outcome = health.completed(began=started)
             metrics.found(snapshot)
+            self._tell_of_gpus(snapshot.silent)
         metrics.called(self._nvml.take_calls())
         metrics.cycles[outcome].inc()
         if (before.outcome, before.reason) != (outcome, health.state.reason):
@@ -222,6 +229,14 @@ class Cycle:
         self._output.page.show(figures)
         return snapshot
 
+    async def _explanation(self, error: NvmlError) -> str:
+        if not isinstance(error, DriverMismatch):
+            return ""
+        try:
+            return await self._in_thread(self._node.mismatch)
+        except Overdue:
+            return ""
+
     def _decide(self, world: World) -> tuple[Memory, Snapshot, bytes]:
         memory, snapshot = engine.step(self._memory, world, window=self._rhythm.window)
         return memory, snapshot, self._output.render(snapshot)
@@ -236,3 +251,17 @@ class Cycle:
         self._log.info(
             "node_read", driver=snapshot.driver_version, gpus=len(snapshot.gpus), containers=snapshot.records
         )
+
+    def _tell_of_gpus(self, silent: Sequence[SilentGpu]) -> None:
+        """
+        Log which GPUs do not tell who uses them, and which do so again; each once.
+        """
+        # One that was lost before it told its UUID is known by its index.
+        now = {gpu.uuid or f"{gpu.index}": gpu for gpu in silent}
+        for name in now.keys() - self._silent.keys():
+            gpu = now[name]
+            self._log.warning("gpu_silent", index=gpu.index, gpu_uuid=gpu.uuid, error=gpu.reason)
+        for name in self._silent.keys() - now.keys():
+            gpu = self._silent[name]
+            self._log.info("gpu_not_silent", index=gpu.index, gpu_uuid=gpu.uuid)
+        self._silent = now

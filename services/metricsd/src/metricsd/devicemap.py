@@ -8,21 +8,23 @@ bus, the minor follows the order in which the driver found the cards.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from fractioning_core.nvml.samples import Device
 from fractioning_core.record import GpuDevice, Record
 
 
-def indices(record: Record, devices: Iterable[Device]) -> tuple[int, ...]:
+def indices(record: Record, devices: Iterable[Device], *, gone: AbstractSet[str] = frozenset()) -> tuple[int, ...]:
     """
     Find NVML's indices of a record's GPUs, each once, in the record's order; one that is not here is passed over.
 
     Args:
         record: Of a container.
         devices: Of the node.
+        gone: UUIDs of those that were here; by now another may have the minor of one of them.
     """
     present = tuple(devices)
-    found = (_index(entry, present) for entry in record.gpu_devices or ())
+    found = (_index(entry, present) for entry in record.gpu_devices or () if entry.uuid not in gone)
     return tuple(dict.fromkeys(index for index in found if index is not None))
 
 

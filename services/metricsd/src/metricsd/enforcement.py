@@ -2,7 +2,8 @@
 Whether the driver holds a container to what it declared.
 
 What was declared is known from the record, what is in force from the driver's own answer for the container's cgroup.
-Only when both are equal to the byte is the limit said to be enforced; anything else has a reason of its own.
+Only when both are equal to the byte is the limit said to be enforced; anything else has a reason of its own. One that
+has ended is held to nothing, and nothing is wrong with that.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def declared(record: Record) -> Declared:
     return Declared(record.memory_request_mib * MIB or None, limit_mib * MIB or None)
 
 
-def judge(asked: Declared, limits: Limits | None, driver_major: int | None) -> Enforcement:
+def judge(asked: Declared, limits: Limits | None, driver_major: int | None, *, is_used: bool) -> Enforcement:
     """
     Compare what a container declared with what is in force.
 
@@ -53,18 +54,22 @@ def judge(asked: Declared, limits: Limits | None, driver_major: int | None) -> E
         asked: What it declared.
         limits: The driver's answer on one GPU; None when it was not asked.
         driver_major: Of the driver; None where its version is not to be understood.
+        is_used: Whether a process of it is on the GPU.
     """
+    if isinstance(limits, NoCgroup) and limits.is_gone and not is_used:
+        return Enforcement.ENDED
     if asked == _NOTHING:
         return Enforcement.NOT_DECLARED
     match limits:
+        # First, since it is what hundreds of containers have.
+        case MemoryLimits():
+            return _compared(asked, limits)
         case None:
             return Enforcement.NOT_READABLE
         case NoCgroup():
             return Enforcement.NO_CGROUP
         case NvmlUnavailable():
             return _refused(limits.code, driver_major)
-        case MemoryLimits():
-            return _compared(asked, limits)
         case _:
             assert_never(limits)
 

@@ -7,23 +7,28 @@ read takes no step, so that a fault of NVML does not look like idle pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from itertools import chain
+from typing import TypeVar
 
 import attrs
 from fractioning_core import driver
 from fractioning_core.errors import InvalidDriverVersion
-from fractioning_core.record import Record
 
-from metricsd import attribution, containers, devicemap, gpus, series, usage, windows
-from metricsd.attribution import Attribution
+from metricsd import attribution, containers, gpus, usage, windows
+from metricsd.attribution import UNUSED, Owners, Use
 from metricsd.containers import Facts
-from metricsd.gpus import Gpus
-from metricsd.snapshot import PodOnGpu, PodUse, Snapshot
-from metricsd.usage import MAX_PERCENT, Load
+from metricsd.gpus import Known
+from metricsd.layout import Layout
+from metricsd.snapshot import ContainerUse, PodOnGpu, PodUse, Snapshot
+from metricsd.usage import MAX_PERCENT, NOWHERE, Parts
 from metricsd.windows import History
 from metricsd.world import ContainerOnGpu, World
+
+T = TypeVar("T", PodUse, ContainerUse)
+
+_NO_OWNERS: Owners = {}
+_IDLE = (0.0,)
 
 
 @attrs.frozen
@@ -32,16 +37,23 @@ class Memory:
     What one cycle leaves to the next.
 
     Args:
-        gpus: All GPUs ever met, as far as they are known.
-        series: Keys of the pods' series shown last.
-        met: On which GPUs processes of the containers that are here were ever met, whatever their records say.
+        gpus: All GPUs ever met.
+        layout: Which series there are.
+        owners: Whose each process is.
         history: SM use of the last cycles.
     """
 
-    gpus: Gpus = attrs.field(factory=dict)
-    series: AbstractSet[PodOnGpu] = frozenset()
-    met: AbstractSet[ContainerOnGpu] = frozenset()
+    gpus: Known = attrs.field(factory=Known)
+    layout: Layout = attrs.field(factory=Layout)
+    owners: Owners = attrs.field(factory=dict)
     history: History = attrs.field(factory=dict)
+
+    @property
+    def met(self) -> AbstractSet[ContainerOnGpu]:
+        """
+        On which GPUs processes of the containers that are here were ever met, whatever their records say.
+        """
+        return self.layout.met
 
 
 def step(memory: Memory, world: World, *, window: int = 1) -> tuple[Memory, Snapshot]:
@@ -54,22 +66,23 @@ def step(memory: Memory, world: World, *, window: int = 1) -> tuple[Memory, Snap
         window: Over how many cycles to average SM use.
     """
     known = gpus.remember(memory.gpus, world.sample)
-    found = attribution.attribute(world)
-    recorded = _recorded(world.records, known)
-    loads = usage.by_pod(recorded | found.uses.keys(), records=world.records, uses=found.uses, gpus=known)
-    history = windows.advance(memory.history, _sm_percent(loads), window)
-    shown = series.lasting(memory.series, loads.keys(), _active_uids(world.records))
-    met = _met(memory.met, found, world.records, known)
-    members = containers.gather(recorded | met, world.records, known)
-    facts = Facts(world.records, found.uses, world.limits, _major(world.sample.driver_version))
-    described, left_out = containers.describe(members, facts)
-    silent = gpus.silent(world.sample)
+    roster = memory.layout.roster.brought_to(world.records, known)
+    # By other records a process may be another's.
+    owners = memory.owners if roster is memory.layout.roster else _NO_OWNERS
+    found = attribution.attribute(world, roster.paths, owners)
+    layout = memory.layout.brought_to(roster, found.uses.keys())
+    uses = {key: usage.used(parts.places, found.uses) for key, parts in layout.pods.items()}
+    sampled = gpus.telling_sm(world.sample)
+    history = windows.advance(memory.history, _sm_percent(uses, sampled), window)
+    facts = Facts(found.uses, world.limits, _major(world.sample.driver_version))
+    silent = gpus.silent(known, world.sample)
+    hidden = {(gpu.uuid, gpu.index) for gpu in silent}
     snapshot = Snapshot(
-        pods=tuple(pod for pod in _pods(shown, loads, history, known) if pod.key.gpu_index not in silent),
-        containers=tuple(container for container in described if container.key.gpu_index not in silent),
-        containers_left_out=left_out,
-        gpus=gpus.answering(known, world.sample),
-        gpus_lost=len(silent),
+        pods=_without(hidden, _pods(layout, uses, history, sampled)),
+        containers=_without(hidden, containers.describe(layout.members, facts)),
+        containers_left_out=layout.left_out,
+        gpus=gpus.answering(known.placed, world.sample),
+        silent=silent,
         processes_seen=found.seen,
         processes_attributed=found.attributed,
         processes_unattributed=found.unattributed,
@@ -77,43 +90,34 @@ def step(memory: Memory, world: World, *, window: int = 1) -> tuple[Memory, Snap
         records_unreadable=world.unreadable,
         driver_version=world.sample.driver_version,
     )
-    return Memory(known, shown, met, history), snapshot
+    return Memory(known, layout, found.owners, history), snapshot
 
 
-def _recorded(records: Mapping[str, Record], known: Gpus) -> set[ContainerOnGpu]:
-    devices = tuple(known.values())
-    return {
-        ContainerOnGpu(container_id, index)
-        for container_id, record in records.items()
-        for index in devicemap.indices(record, devices)
-    }
-
-
-def _met(
-    before: AbstractSet[ContainerOnGpu], found: Attribution, records: Mapping[str, Record], known: Gpus
-) -> AbstractSet[ContainerOnGpu]:
-    places = chain(before, found.uses)
-    return frozenset(place for place in places if place.container_id in records and place.gpu_index in known)
-
-
-def _sm_percent(loads: Mapping[PodOnGpu, Load]) -> dict[PodOnGpu, float]:
+def _sm_percent(uses: Mapping[PodOnGpu, Use], sampled: AbstractSet[int]) -> dict[PodOnGpu, float]:
     # Processes that run at the same time, as under MPS, each have the time of both.
-    return {key: min(MAX_PERCENT, float(load.sm_percent)) for key, load in loads.items()}
+    return {key: min(MAX_PERCENT, float(use.sm_percent)) for key, use in uses.items() if key.gpu_index in sampled}
 
 
-def _active_uids(records: Mapping[str, Record]) -> set[str]:
-    # A record without a UID keeps nothing alive but itself.
-    return {record.pod_uid for record in records.values() if record.pod_uid}
+def _pods(
+    layout: Layout, uses: Mapping[PodOnGpu, Use], history: History, sampled: AbstractSet[int]
+) -> tuple[PodUse, ...]:
+    return tuple(
+        [
+            _pod_use(key, layout.pods.get(key, NOWHERE), uses.get(key, UNUSED), history.get(key, _IDLE))
+            if key.gpu_index in sampled
+            else PodUse(key, uses.get(key, UNUSED).memory_bytes, None, None)
+            for key in layout.shown
+        ]
+    )
 
 
-def _pods(shown: Iterable[PodOnGpu], loads: Mapping[PodOnGpu, Load], history: History, known: Gpus) -> Iterable[PodUse]:
-    for key in sorted(shown):
-        load = loads.get(key)
-        if load is None:
-            yield PodUse(key, memory_bytes=0, sm_percent=0.0, sm_normalized_percent=0.0)
-            continue
-        total_bytes = known[key.gpu_index].memory_total_bytes
-        yield usage.pod_use(key, load, sm_percent=windows.mean(history[key]), total_bytes=total_bytes)
+def _pod_use(key: PodOnGpu, parts: Parts, use: Use, sm_percents: tuple[float, ...]) -> PodUse:
+    sm_percent = windows.mean(sm_percents)
+    return PodUse(key, use.memory_bytes, sm_percent, usage.normalized(sm_percent, parts.fraction))
+
+
+def _without(hidden: AbstractSet[tuple[str, int]], found: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple([one for one in found if (one.key.gpu_uuid, one.key.gpu_index) not in hidden]) if hidden else found
 
 
 def _major(version: str) -> int | None:

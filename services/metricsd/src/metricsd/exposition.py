@@ -2,13 +2,14 @@
 Prometheus' text format, for the families that have a sample for every pod or container.
 
 The library writes 5,280 samples (480 containers, eleven families) in 46 to 57 ms, and a scrape has ten for everything.
-This writer takes two, because it only puts texts together, and makes a label text once in a container's life. The small
-families are left to the library.
+This writer takes two, because it only puts texts together, and makes a label text once in a container's life; a family
+whose samples are those of the page before is not written again. The small families are left to the library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -31,37 +32,61 @@ class Series:
     samples: Iterable[tuple[Key, float]]
 
 
+class _Written(NamedTuple):
+    """
+    A family as it was written last.
+
+    Args:
+        samples: What it was written of.
+        texts: The label texts of these.
+        text: The whole.
+    """
+
+    samples: list[tuple[Key, float]]
+    texts: dict[Key, str]
+    text: bytes
+
+
+_NEVER = _Written([], {}, b"")
+
+
 class Writer:
     """
-    Writes page after page, and keeps the label texts of the last one.
+    Writes page after page, and keeps each family as it was written last, with its label texts.
     """
 
     def __init__(self) -> None:
-        # By the labels' names, since the same values stand in families of other labels.
+        self._written: dict[str, _Written] = {}
+        # Of the family with the same labels that was written last: the next one mostly has the same keys.
         self._texts: dict[tuple[str, ...], dict[Key, str]] = {}
-        self._before: dict[tuple[str, ...], dict[Key, str]] = {}
 
-    def begin(self) -> None:
+    def write(self, series: Series) -> bytes:
         """
-        Begin a page; label texts that the page before had no use for are let go.
+        Give the text of one family; that of the page before where its samples are the same.
         """
-        self._before, self._texts = self._texts, {}
+        family, samples = series.family, list(series.samples)
+        before = self._written.get(family.name, _NEVER)
+        if before.text and before.samples == samples:
+            return before.text
+        texts = self._label_texts(family.labels, samples, before.texts)
+        written = self._written[family.name] = _Written(samples, texts, _text(family, samples, texts))
+        return written.text
 
-    def write(self, series: Series) -> str:
-        """
-        Give the text of one family.
-        """
-        family = series.family
-        name, labels = family.name, family.labels
-        texts = self._texts.setdefault(labels, {})
-        before = self._before.get(labels, {})
-        lines = [f"# HELP {name} {family.help.translate(_HELP_ESCAPES)}\n# TYPE {name} {family.type}\n"]
-        for key, value in series.samples:
-            text = texts.get(key)
-            if text is None:
-                text = texts[key] = before.get(key) or label_text(labels, key)
-            lines.append(f"{name}{text} {value}\n")
-        return "".join(lines)
+    def _label_texts(
+        self, labels: tuple[str, ...], samples: Iterable[tuple[Key, float]], own: Mapping[Key, str]
+    ) -> dict[Key, str]:
+        shared = self._texts.get(labels, {})
+        texts = {key: own.get(key) or shared.get(key) or label_text(labels, key) for key, _ in samples}
+        self._texts[labels] = texts
+        return texts
+
+
+def _text(family: Family, samples: Iterable[tuple[Key, float]], texts: Mapping[Key, str]) -> bytes:
+    name = family.name
+    lines = [f"# HELP {name} {family.help.translate(_HELP_ESCAPES)}\n# TYPE {name} {family.type}\n"]
+    lines += [f"{name}{texts[key]} {value}\n" for key, value in samples]
+    # A record may have half a character in a name, as JSON allows; it is no reason to show nothing.
+    return "".join(lines).encode(errors="replace")
 
 
 def label_text(labels: tuple[str, ...], key: Key) -> str:

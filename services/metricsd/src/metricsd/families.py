@@ -49,19 +49,21 @@ class PodFamilies:
         return cls(
             memory_used=Family(
                 names.memory_used,
-                "GPU memory used by the processes of a pod on a GPU, as NVML counts it.",
+                "GPU memory used by the processes of a pod on a GPU, as NVML counts it; absent where it does not.",
                 labels=POD,
                 unit="bytes",
             ),
             sm=Family(
                 names.sm,
-                "SM use of a pod, of the whole GPU; processes that share SMs overlap, hence at most 100.",
+                "SM use of a pod, of the whole GPU; at most 100, since processes that share SMs overlap; absent where"
+                " it could not be read.",
                 labels=POD,
                 unit="percent",
             ),
             sm_normalized=Family(
                 names.sm_normalized,
-                "SM use of a pod, of the fraction of the GPU that its memory request is; at most 100.",
+                "SM use of a pod, of the fraction of the GPU that its memory request is; at most 100; absent where it"
+                " could not be read.",
                 labels=POD,
                 unit="percent",
                 advice="Equals the plain figure where request or GPU size are not known.",
@@ -76,7 +78,7 @@ _MEMORY = f"{PREFIX}_container_gpu_memory"
 
 CONTAINER_USED = Family(
     f"{_MEMORY}_used_bytes",
-    "GPU memory used by the processes of a container on a GPU, as NVML counts it.",
+    "GPU memory used by the processes of a container on a GPU, as NVML counts it; absent where it does not.",
     labels=CONTAINER,
     unit="bytes",
 )
@@ -107,7 +109,7 @@ CONTAINER_ACCOUNTED = Family(
 )
 CONTAINER_ENFORCED = Family(
     f"{_MEMORY}_limit_enforced",
-    "1 while the limits in force were read and are the declared ones, else 0.",
+    "1 while the limits in force were read and are the declared ones, else 0; absent once the container has ended.",
     labels=CONTAINER,
     advice=f"At 0, see `{_MEMORY}_limit_enforcement_info` for the reason.",
 )
@@ -137,6 +139,13 @@ CONTAINER_FAMILIES = (
     CONTAINER_ENFORCEMENT,
 )
 
+GPU_UP = Family(
+    f"{PREFIX}_gpu_up",
+    "1 while a GPU tells who uses it, else 0; then no use is shown of it. Every GPU that was ever met is there.",
+    labels=GPU,
+    advice="At 0, metricsd's log has the error; look for XID messages of that GPU in the kernel's log. One that was"
+    " taken out on purpose is forgotten when metricsd is started again.",
+)
 GPU_TOTAL = Family(
     f"{PREFIX}_gpu_memory_total_bytes",
     "Memory of a GPU; absent where NVML does not tell, as on GPUs that share the host's memory.",
@@ -153,16 +162,18 @@ DRIVER = Family(
     f"{PREFIX}_driver_info", "Always 1; the label version is the driver's, in its own words.", labels=("version",)
 )
 
-GPU_FAMILIES = (GPU_TOTAL, GPU_SIZE_KNOWN, DRIVER)
+GPU_FAMILIES = (GPU_UP, GPU_TOTAL, GPU_SIZE_KNOWN, DRIVER)
 
 PROCESSES_SEEN = Family(f"{OWN}_processes_seen", "Processes on the node's GPUs at the last cycle.")
 PROCESSES_ATTRIBUTED = Family(f"{OWN}_processes_attributed", "Processes that belong to a container with a record.")
 PROCESSES_UNATTRIBUTED = Family(
     f"{OWN}_processes_unattributed",
     "Processes that belong to none, by reason: host (in no container), unannotated (in a container that is not"
-    " fractional), no_record (in a fractional one whose record is missing), vanished (ended during the cycle).",
+    " fractional), no_record (in one that has a fractional one's variable NVIDIA_GPU_MEMORY_LIMIT and no record),"
+    " vanished (ended during the cycle).",
     labels=("reason",),
-    advice="no_record for more than a minute: see whether fractiond runs and can write its record directory.",
+    advice="no_record for more than a minute: see whether fractiond runs and can write its record directory, or whether"
+    " the pod sets the variable itself.",
 )
 RECORDS = Family(f"{OWN}_records", "Records of fractional containers on this node.")
 RECORDS_UNREADABLE = Family(
@@ -175,8 +186,8 @@ CONTAINERS_LEFT_OUT = Family(
 )
 GPUS_LOST = Family(
     f"{OWN}_gpus_lost",
-    "GPUs that did not answer at the last cycle, while others did.",
-    advice="Look for XID messages of that GPU in the kernel's log.",
+    "GPUs that were met before and did not tell at the last cycle who uses them.",
+    advice=f"`{PREFIX}_gpu_up` names them.",
 )
 
 FOUND_FAMILIES = (

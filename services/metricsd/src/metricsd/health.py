@@ -20,6 +20,8 @@ STALE_INTERVALS = 2
 # A minute of figures that stand still says less than none.
 WITHDRAWN_SECONDS = 60.0
 WITHDRAWN_INTERVALS = 3
+# The function that takes minutes on a node whose driver is being loaded.
+START = "Init"
 # A reason is one line of a probe's answer.
 REASON_LIMIT = 400
 
@@ -70,24 +72,34 @@ class Health:
     def __attrs_post_init__(self) -> None:
         self.state = State(None, since=self._clock())
 
-    def completed(self) -> Outcome:
+    def completed(self, *, began: float) -> Outcome:
         """
         Take that a cycle has put its figures on the page.
+
+        Args:
+            began: When it began, before anything was read: so old are the figures at least.
         """
         self._has_met_nvml = True
-        self._snapshot_at = self._clock()
+        self._snapshot_at = began
         return self._ended(Outcome.COMPLETE)
 
-    def nvml_failed(self, error: NvmlError) -> Outcome:
+    def nvml_failed(self, error: NvmlError, *, explanation: str = "") -> Outcome:
         """
         Take that NVML answered with an error, or not at all.
+
+        Args:
+            error: Which.
+            explanation: More about it.
         """
         if isinstance(error, NvmlSilent):
+            # Whatever else is under way is asked of a driver that has started.
+            self._has_met_nvml = self._has_met_nvml or error.function != START
             since = self._clock() - error.seconds if self._has_met_nvml else self.state.since
             return self._ended(Outcome.NVML_SILENT, f"NVML {error.function} does not answer", since=since)
         self._has_met_nvml = True
         self._snapshot_at = None
-        return self._ended(Outcome.NVML_ERROR, str(error))
+        reason = f"{error}: {explanation}" if explanation else str(error)
+        return self._ended(Outcome.NVML_ERROR, reason)
 
     def node_unreadable(self, reason: str) -> Outcome:
         """
@@ -139,7 +151,7 @@ class Health:
         """
         reason = self.driver_reason() or self.state.reason
         if not reason and self.is_stale() is not False:
-            reason = "the last cycle has not ended in time"
+            reason = "the last figures are older than two intervals"
         return Readiness(ready=not reason, reason=reason)
 
     def _ended(self, outcome: Outcome, reason: str = "", *, since: float = 0.0) -> Outcome:

@@ -14,7 +14,8 @@ from fractioning_core.nvml.errors import NvmlUnavailable
 from fractioning_core.nvml.samples import Device, LimitsQuery, MemoryLimits
 from fractioning_core.record import Record
 
-from metricsd import devicemap
+from metricsd import containers, devicemap
+from metricsd.containers import MAX_CONTAINER_SERIES
 from metricsd.world import ContainerOnGpu, Limits, NoCgroup
 
 
@@ -45,6 +46,34 @@ class Plan:
         return {**self.unasked, **dict(zip(self.asked, answers, strict=True))}
 
 
+NOTHING = Plan({}, {})
+
+
+class Planner:
+    """
+    Plans anew where something is another than for the plan before, which is mostly nothing.
+    """
+
+    def __init__(self) -> None:
+        self._given: tuple[object, ...] = ()
+        self._plan = NOTHING
+
+    def plan(
+        self,
+        records: Mapping[str, Record],
+        devices: Sequence[Device],
+        directories: Mapping[str, str | NoCgroup],
+        met: Collection[ContainerOnGpu],
+    ) -> Plan:
+        """
+        Do what the function `plan` does.
+        """
+        given = (records, devices, directories, met)
+        if given != self._given:
+            self._given, self._plan = given, plan(records, devices, directories, met)
+        return self._plan
+
+
 def plan(
     records: Mapping[str, Record],
     devices: Sequence[Device],
@@ -52,7 +81,8 @@ def plan(
     met: Collection[ContainerOnGpu],
 ) -> Plan:
     """
-    Ask about every container on each GPU of its record, and on those where it was met all the same.
+    Ask about every container on each GPU of its record, and on those where it was met all the same; beyond the bound
+    on series about none that has no series.
 
     Args:
         records: By bare container id.
@@ -62,7 +92,11 @@ def plan(
     """
     asked: dict[ContainerOnGpu, LimitsQuery] = {}
     unasked: dict[ContainerOnGpu, NoCgroup] = {}
-    for place in _places(records, devices, met):
+    places = _places(records, devices, met)
+    if len(places) > MAX_CONTAINER_SERIES:
+        members, _ = containers.gather(places, records, {device.index: device for device in devices})
+        places = [candidate.place for member in members for candidate in member.candidates]
+    for place in places:
         directory = directories[place.container_id]
         if isinstance(directory, NoCgroup):
             unasked[place] = directory
@@ -73,7 +107,7 @@ def plan(
 
 def _places(
     records: Mapping[str, Record], devices: Sequence[Device], met: Collection[ContainerOnGpu]
-) -> dict[ContainerOnGpu, None]:
+) -> list[ContainerOnGpu]:
     """
     Give each place once, in a steady order.
     """
@@ -84,4 +118,4 @@ def _places(
         for index in devicemap.indices(record, devices)
     )
     found = sorted(place for place in met if place.container_id in records and place.gpu_index in here)
-    return places | dict.fromkeys(found)
+    return list(places | dict.fromkeys(found))

@@ -68,6 +68,7 @@ class Metrics:
         cycles = counter(families.CYCLES)
         self.cycles = {outcome: cycles.labels(outcome.value) for outcome in Outcome}
         self._call_seconds = histogram(families.NVML_CALL_SECONDS, CALL_SECONDS)
+        self._seconds_of: dict[str, Histogram] = {}
         self._call_failures = counter(families.NVML_CALL_FAILURES)
         names = tuple(collectors)
         seconds = families.COLLECTOR_SECONDS
@@ -88,7 +89,11 @@ class Metrics:
         Count calls of NVML.
         """
         for call in calls:
-            self._call_seconds.labels(call.function).observe(call.seconds)
+            # Looking a histogram up in the library takes as long as the counting, and there are hundreds of calls.
+            seconds = self._seconds_of.get(call.function)
+            if seconds is None:
+                seconds = self._seconds_of[call.function] = self._call_seconds.labels(call.function)
+            seconds.observe(call.seconds)
             if call.error:
                 self._call_failures.labels(call.function, call.error).inc()
 

@@ -40,21 +40,18 @@ class Renderer:
         """
         Give the text of a snapshot; for one thread at a time.
         """
-        self._writer.begin()
-        text = "".join([self._part(name, snapshot) for name in self._collectors])
-        # A record may have half a character in a name, as JSON allows; it is no reason to show nothing.
-        return text.encode(errors="replace")
+        return b"".join([self._part(name, snapshot) for name in self._collectors])
 
-    def _part(self, name: str, snapshot: Snapshot) -> str:
+    def _part(self, name: str, snapshot: Snapshot) -> bytes:
         started = self._clock()
         try:
-            text = "".join([self._writer.write(series) for series in self._collectors[name](snapshot)])
+            text = b"".join([self._writer.write(series) for series in self._collectors[name](snapshot)])
         except Exception:  # noqa: BLE001 - a fault in one part must not blind all alerts; logged with its traceback
             self._metrics.collector_failures[name].inc()
             if name not in self._failing:
                 self._log.exception("collector_failed", collector=name)
             self._failing.add(name)
-            return ""
+            return b""
         self._failing.discard(name)
         self._metrics.collector_seconds[name].set(self._clock() - started)
         return text

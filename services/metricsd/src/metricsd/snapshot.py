@@ -59,35 +59,34 @@ class Enforcement(Enum):
     DRIVER_TOO_OLD = "driver_too_old"
     NOT_SUPPORTED = "not_supported"
     NO_CGROUP = "no_cgroup"
+    ENDED = "ended"
     NOT_DECLARED = "not_declared"
 
 
-@attrs.frozen
-class PodUse:
+class PodUse(NamedTuple):
     """
     What a pod uses of a GPU.
 
     Args:
         key: Which.
-        memory_bytes: Of all its processes there.
-        sm_percent: Of the whole GPU, at most 100.
-        sm_normalized_percent: Of its own fraction, at most 100.
+        memory_bytes: Of all its processes there; None where NVML does not tell that of one of them.
+        sm_percent: Of the whole GPU, at most 100; None where that could not be read.
+        sm_normalized_percent: Of its own fraction, at most 100; None in the same case.
     """
 
     key: PodOnGpu
-    memory_bytes: int
-    sm_percent: float
-    sm_normalized_percent: float
+    memory_bytes: int | None
+    sm_percent: float | None
+    sm_normalized_percent: float | None
 
 
-@attrs.frozen
-class ContainerUse:
+class ContainerUse(NamedTuple):
     """
     What a container uses of a GPU, what it declared, and what the driver holds it to.
 
     Args:
         key: Which.
-        memory_bytes: Of all its processes there.
+        memory_bytes: Of all its processes there; None where NVML does not tell that of one of them.
         request_bytes: Declared; None where the record does not tell.
         limit_bytes: The same.
         soft_limit_bytes: In force; None where that could not be read.
@@ -97,7 +96,7 @@ class ContainerUse:
     """
 
     key: ContainerInPodOnGpu
-    memory_bytes: int
+    memory_bytes: int | None
     request_bytes: int | None
     limit_bytes: int | None
     soft_limit_bytes: int | None
@@ -123,6 +122,22 @@ class Gpu:
 
 
 @attrs.frozen
+class SilentGpu:
+    """
+    A GPU that does not tell now who uses it.
+
+    Args:
+        index: NVML's, when it was met last.
+        uuid: Empty where it never told.
+        reason: Why it does not.
+    """
+
+    index: int
+    uuid: str
+    reason: str
+
+
+@attrs.frozen
 class Snapshot:
     """
     The whole.
@@ -131,8 +146,8 @@ class Snapshot:
         pods: Sorted by key.
         containers: The same.
         containers_left_out: How many more there are, beyond the bound.
-        gpus: By index.
-        gpus_lost: How many do not tell now who uses them; nothing is shown of those.
+        gpus: Those that answered, by index.
+        silent: Those of which no use is shown, some of which may be among `gpus`; by index.
         processes_seen: On all GPUs; a process on two of them counts once.
         processes_attributed: To pods.
         processes_unattributed: The others; every reason is there.
@@ -145,7 +160,7 @@ class Snapshot:
     containers: tuple[ContainerUse, ...]
     containers_left_out: int
     gpus: tuple[Gpu, ...]
-    gpus_lost: int
+    silent: tuple[SilentGpu, ...]
     processes_seen: int
     processes_attributed: int
     processes_unattributed: Mapping[Unattributed, int]

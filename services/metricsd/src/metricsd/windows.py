@@ -33,4 +33,4 @@ def mean(values: tuple[float, ...]) -> float:
     """
     Average what a series has.
     """
-    return sum(values) / len(values)
+    return values[0] if len(values) == 1 else sum(values) / len(values)

@@ -43,9 +43,11 @@ class NoCgroup:
 
     Args:
         reason: `no cgroup at …`, `cgroup v2 needed`, or that the record names none.
+        is_gone: The directory is missing from a hierarchy that has others of its kind.
     """
 
     reason: str
+    is_gone: bool = attrs.field(default=False, kw_only=True)
 
 
 Limits = MemoryLimits | NvmlUnavailable | NoCgroup

@@ -13,10 +13,10 @@ from typing import Protocol
 import structlog
 from fractioning_core.driver import parse_major
 from fractioning_core.errors import InvalidDriverVersion
+from fractioning_core.nvml import driverversions
 from fractioning_core.nvml.errors import DriverMismatch, LibraryMissing, NvmlError, NvmlSilent
 from fractioning_core.service.backoff import Schedule
 
-from mpsd import driverversions
 from mpsd.driverstate import DriverProblem, DriverState
 
 # An upgrade takes minutes; one reading takes a call into a library that is loaded already.
@@ -75,8 +75,8 @@ class DriverWatch:
             problem = DriverProblem.STARTING if starting else DriverProblem.SILENT
             self._state.doubt(problem, str(error), lasting_seconds=error.seconds)
         except DriverMismatch as error:
-            halves = await asyncio.to_thread(driverversions.read_halves, self._proc_root)
-            self._state.doubt(DriverProblem.MISMATCH, f"{error}: {halves}; reboot the node or reload the module")
+            halves = await asyncio.to_thread(driverversions.mismatch, self._proc_root)
+            self._state.doubt(DriverProblem.MISMATCH, f"{error}: {halves}")
         except LibraryMissing as error:
             self._state.doubt(DriverProblem.LIBRARY_MISSING, str(error))
         except NvmlError as error:

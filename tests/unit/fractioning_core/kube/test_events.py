@@ -29,6 +29,8 @@ class Scene:
 
     cluster: FakeCluster
     recorder: Recorder
+    problems: list[str]
+    """What the recorder called its problem, each time that it changed."""
 
     def emit(self, message: str) -> None:
         """
@@ -48,9 +50,15 @@ class Scene:
 async def scene() -> AsyncIterator[Scene]:
     cluster = FakeCluster()
     loop = asyncio.get_running_loop()
-    recorder = Recorder(cluster, component="tests", utcnow=lambda: EPOCH + timedelta(seconds=loop.time()))
+    problems: list[str] = []
+    recorder = Recorder(
+        cluster,
+        component="tests",
+        changed=lambda: problems.append(recorder.problem),
+        utcnow=lambda: EPOCH + timedelta(seconds=loop.time()),
+    )
     task = asyncio.create_task(recorder.run())
-    yield Scene(cluster, recorder)
+    yield Scene(cluster, recorder, problems)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -144,6 +152,19 @@ class TestTrouble:
 
         assert [("a", 2, "2026-01-01T00:01:00Z"), ("b", 1, "2026-01-01T00:01:00Z")] == scene.events
         assert (0, True) == (scene.recorder.dropped, asked < 10)
+
+    async def test_problem(self, scene: Scene) -> None:
+        """
+        Why nothing can be told is known once for an outage, and so is its end.
+        """
+        error = Forbidden(REQUEST, 403, "no right")
+        scene.cluster.refuse = lambda _: error
+        scene.emit("a")
+        await asyncio.sleep(60)
+        scene.cluster.refuse = lambda _: None
+        await asyncio.sleep(40)
+
+        assert [str(error), ""] == scene.problems
 
     async def test_rejected(self, scene: Scene) -> None:
         """

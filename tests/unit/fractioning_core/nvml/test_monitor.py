@@ -2,18 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 import pytest
 from fractioning_core.nvml import errors
 from fractioning_core.nvml.calltimes import CallTimes
 from fractioning_core.nvml.errors import NvmlSilent, NvmlUnavailable
-from fractioning_core.nvml.monitor import NvmlMonitor
+from fractioning_core.nvml.monitor import UNREAD, NvmlMonitor
 from fractioning_core.nvml.samples import CallTime, LimitsQuery, MemoryLimits, Sample
 
 SAMPLE = Sample("615.43.02", ())
-LIMITS = MemoryLimits(1, 2, 3)
 UNKNOWN = errors.returned(999, name="UNKNOWN", function="DeviceGetCount")
 
 # Real threads need real time; deadlines here are either never met or met by the first look.
@@ -34,6 +33,8 @@ class FakeReadings:
     closed: threading.Event = attrs.field(factory=threading.Event)
     closed_in: list[str] = attrs.field(factory=list)
     doing: str = "Init"
+    room: int | None = None
+    readings: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.gate.set()
@@ -50,11 +51,19 @@ class FakeReadings:
             raise UNKNOWN
         return SAMPLE
 
-    def memory_limits(self, queries: Sequence[LimitsQuery]) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
+    def memory_limits(
+        self, queries: Iterable[LimitsQuery], *, is_over: Callable[[], bool]
+    ) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
         """
-        Give the same to each.
+        Give the number of the reading to each, as many as there is time for.
         """
-        return (LIMITS,) * len(queries)
+        self.readings += 1
+        answers: list[MemoryLimits] = []
+        for _ in queries:
+            answers.append(MemoryLimits(self.readings, None, 0))
+            if len(answers) == self.room or is_over():
+                break
+        return tuple(answers)
 
     def close(self) -> None:
         """
@@ -74,11 +83,19 @@ def readings() -> Iterator[FakeReadings]:
     made.gate.set()
 
 
-def of(readings: FakeReadings, *, deadline_seconds: float = LONG) -> NvmlMonitor:
+def of(readings: FakeReadings, *, deadline_seconds: float = LONG, limits_seconds: float = LONG) -> NvmlMonitor:
     """
     Make a monitor of readings.
     """
-    return NvmlMonitor(readings, readings.times, deadline_seconds=deadline_seconds)
+    return NvmlMonitor(readings, readings.times, deadline_seconds=deadline_seconds, limits_seconds=limits_seconds)
+
+
+async def read_limits(nvml: NvmlMonitor, *cgroups: str) -> list[int | str]:
+    """
+    Tell of which reading each answer is; the name of the error where it is none.
+    """
+    answers = await nvml.memory_limits([LimitsQuery(0, cgroup) for cgroup in cgroups])
+    return [answer.soft_bytes if isinstance(answer, MemoryLimits) else answer.name for answer in answers]
 
 
 class TestReadings:
@@ -94,7 +111,9 @@ class TestReadings:
         Each query has its answer.
         """
         async with of(readings) as nvml:
-            assert (LIMITS, LIMITS) == await nvml.memory_limits([LimitsQuery(0, "/a"), LimitsQuery(1, "/b")])
+            found = [await read_limits(nvml, *cgroups) for cgroups in ("ab", "ba", "aa", "")]
+
+        assert [[1, 1], [2, 2], [3, 3], []] == found
 
     async def test_an_error(self, readings: FakeReadings) -> None:
         """
@@ -121,6 +140,56 @@ class TestReadings:
             readings.gate.set()
 
         assert ["DeviceGetCount"] * 2 == [first.value.function, second.value.function]
+
+
+class TestLimitsThatAreSlow:
+    async def test_there_is_no_more_time(self, readings: FakeReadings) -> None:
+        """
+        When the time for limits is over, those that were never read yet say so.
+        """
+        async with of(readings, limits_seconds=0.0) as nvml:
+            answers = await nvml.memory_limits([LimitsQuery(0, "/a"), LimitsQuery(0, "/b")])
+
+        assert (MemoryLimits(1, None, 0), UNREAD) == answers
+
+    async def test_all_have_their_turn(self, readings: FakeReadings) -> None:
+        """
+        Those go first that were not read for longest, and what was read before counts meanwhile.
+        """
+        readings.room = 2
+        async with of(readings) as nvml:
+            found = [await read_limits(nvml, *"abcde") for _ in range(5)]
+
+        assert [
+            [1, 1, "TIMEOUT", "TIMEOUT", "TIMEOUT"],
+            [1, 1, 2, 2, "TIMEOUT"],
+            [3, 1, 2, 2, 3],
+            [3, 4, 4, 2, 3],
+            [3, 4, 4, 5, 5],
+        ] == found
+
+    async def test_who_comes_and_goes(self, readings: FakeReadings) -> None:
+        """
+        A new cgroup goes first, and of one that was not asked for nothing is remembered.
+        """
+        readings.room = 1
+        async with of(readings) as nvml:
+            found = [await read_limits(nvml, *cgroups) for cgroups in ("ab", "ac", "abc", "abc")]
+
+        assert [[1, "TIMEOUT"], [1, 2], [1, 3, 2], [4, 3, 2]] == found
+
+    async def test_an_error_in_between(self, readings: FakeReadings) -> None:
+        """
+        What was read before NVML failed counts no more.
+        """
+        readings.room = 1
+        async with of(readings) as nvml:
+            await read_limits(nvml, *"ab")
+            readings.fails = True
+            with pytest.raises(NvmlUnavailable):
+                await nvml.sample()
+
+            assert [2, "TIMEOUT"] == await read_limits(nvml, *"ab")
 
 
 class TestTakeCalls:

@@ -177,6 +177,13 @@ def a_session(nvml: FakeNvml, clock: Clock | None = None) -> Session:
     return Session(nvml, interval_seconds=5.0, clock=clock or Clock())
 
 
+def never() -> bool:
+    """
+    Leave time for all.
+    """
+    return False
+
+
 def used(pid: int, sm: int, *, timestamp_us: int = NOW_US - 1) -> Utilization:
     """
     Make an entry of what a process used.
@@ -422,7 +429,7 @@ class TestSessions:
         session = a_session(nvml)
         for _ in range(3):
             session.sample()
-            session.memory_limits([LimitsQuery(0, CGROUP)])
+            session.memory_limits([LimitsQuery(0, CGROUP)], is_over=never)
 
         assert (1, True) == (nvml.sessions, nvml.is_open)
 
@@ -491,7 +498,9 @@ class TestMemoryLimits:
         session = a_session(nvml)
         session.sample()
 
-        answers = session.memory_limits([LimitsQuery(0, CGROUP), LimitsQuery(1, CGROUP), LimitsQuery(2, CGROUP)])
+        answers = session.memory_limits(
+            [LimitsQuery(0, CGROUP), LimitsQuery(1, CGROUP), LimitsQuery(2, CGROUP)], is_over=never
+        )
 
         no_such_gpu = an_error(2, "DeviceGetHandleByIndex")
         assert (an_error(6, "DeviceGetMemoryLimits"), LIMITS, no_such_gpu) == answers
@@ -500,7 +509,18 @@ class TestMemoryLimits:
         """
         Nothing asked is nothing answered.
         """
-        assert () == a_session(FakeNvml()).memory_limits([])
+        assert () == a_session(FakeNvml()).memory_limits([], is_over=never)
+
+    def test_no_time_for_all(self) -> None:
+        """
+        When it is over the rest is not read, but the first always is.
+        """
+        session = a_session(FakeNvml(FakeGpu("GPU-1", limits={CGROUP: LIMITS})))
+        is_over = iter([False, True, True]).__next__
+
+        answers = [session.memory_limits([LimitsQuery(0, CGROUP)] * 5, is_over=is_over) for _ in range(2)]
+
+        assert [(LIMITS, LIMITS), (LIMITS,)] == answers
 
     def test_before_any_sample(self) -> None:
         """
@@ -508,7 +528,7 @@ class TestMemoryLimits:
         """
         nvml = FakeNvml(FakeGpu("GPU-1", limits={CGROUP: LIMITS}))
 
-        assert (LIMITS,) == a_session(nvml).memory_limits([LimitsQuery(0, CGROUP)])
+        assert (LIMITS,) == a_session(nvml).memory_limits([LimitsQuery(0, CGROUP)], is_over=never)
 
     @pytest.mark.parametrize(
         ("code", "calls"),
@@ -526,7 +546,7 @@ class TestMemoryLimits:
         nvml = FakeNvml(FakeGpu("GPU-1", errors={"DeviceGetMemoryLimits": code}))
         session = a_session(nvml)
 
-        answers = session.memory_limits([LimitsQuery(0, CGROUP)] * 5)
+        answers = session.memory_limits([LimitsQuery(0, CGROUP)] * 5, is_over=never)
 
         assert (an_error(code, "DeviceGetMemoryLimits"),) * 5 == answers
         assert calls == nvml.asked.count("DeviceGetMemoryLimits")
@@ -538,7 +558,7 @@ class TestMemoryLimits:
         lost = FakeGpu("GPU-1", errors={"DeviceGetMemoryLimits": 15})
         nvml = FakeNvml(lost, FakeGpu("GPU-2", limits={CGROUP: LIMITS}))
 
-        answers = a_session(nvml).memory_limits([LimitsQuery(0, CGROUP), LimitsQuery(1, CGROUP)])
+        answers = a_session(nvml).memory_limits([LimitsQuery(0, CGROUP), LimitsQuery(1, CGROUP)], is_over=never)
 
         assert (an_error(15, "DeviceGetMemoryLimits"), LIMITS) == answers
 
@@ -551,6 +571,6 @@ class TestMemoryLimits:
         session.sample()
         nvml.errors = {"DeviceGetMemoryLimits": 18}
         with pytest.raises(DriverMismatch):
-            session.memory_limits([LimitsQuery(0, CGROUP)])
+            session.memory_limits([LimitsQuery(0, CGROUP)], is_over=never)
 
         assert not nvml.is_open

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
 from errno import EADDRINUSE, EADDRNOTAVAIL
 from functools import partial
@@ -18,6 +19,8 @@ from fractioning_core.service.http import CannotListen, HealthServer, Readiness
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 LOOPBACK = "127.0.0.1"
+# A full node's page: less than the kernel would buffer for a connection by itself.
+BIG = b"x" * 2**20
 
 
 @attrs.define
@@ -51,6 +54,24 @@ async def answer(server: HealthServer, path: str, method: str = "GET") -> tuple[
         session.request(method, f"http://{LOOPBACK}:{server.bound_port}{path}") as response,
     ):
         return response.status, await response.text()
+
+
+async def stall(server: HealthServer, *, requests: int = 1) -> socket.socket:
+    """Ask for the metrics, and read the beginning of the answer only."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(sock, (LOOPBACK, server.bound_port))
+    await loop.sock_sendall(sock, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * requests)
+    await loop.sock_recv(sock, 1)
+    return sock
+
+
+def hang_up(socks: list[socket.socket]) -> None:
+    """Close connections without a word."""
+    for sock in socks:
+        sock.close()
 
 
 class TestReadiness:
@@ -174,6 +195,84 @@ class TestPages:
 
         assert b"" == rest
         assert http.IDLE_SECONDS == pytest.approx(elapsed, abs=1.0)
+
+
+class TestSlowScrapers:
+    """Scrapers that ask and do not read, in virtual time."""
+
+    pytestmark = pytest.mark.looptime
+
+    async def test_bound(self) -> None:
+        """Only so many pages are held at a time; one more is refused at once, and health is not."""
+        pages = iter([BIG] * http.MAX_SCRAPES)
+        async with a_server(page=pages.__next__) as server:
+            stalled = [await stall(server) for _ in range(http.MAX_SCRAPES)]
+            async with (
+                ClientSession() as session,
+                session.get(f"http://{LOOPBACK}:{server.bound_port}/metrics") as refused,
+            ):
+                health = [await answer(server, path) for path in ("/healthz", "/readyz")]
+            hang_up(stalled)
+
+        assert (503, "10") == (refused.status, refused.headers["Retry-After"])
+        assert [(200, "ok")] * 2 == health
+
+    async def test_end(self) -> None:
+        """A scraper that has not read its page in time is cut off, and others have their turn."""
+        pages = iter([*[BIG] * http.MAX_SCRAPES, b"demo 1\n"])
+        async with a_server(page=pages.__next__) as server:
+            stalled = [await stall(server) for _ in range(http.MAX_SCRAPES)]
+            await asyncio.sleep(http.SCRAPE_SECONDS)
+            found = await answer(server, "/metrics")
+            with pytest.raises(ConnectionResetError):
+                await asyncio.get_running_loop().sock_sendall(stalled[0], b"x" * 2**20)
+            hang_up(stalled)
+
+        assert (200, "demo 1\n") == found
+
+    async def test_who_leaves(self) -> None:
+        """A scraper that hangs up in the middle of its page makes room at once."""
+        pages = iter([*[BIG] * http.MAX_SCRAPES, b"demo 1\n"])
+        async with a_server(page=pages.__next__) as server:
+            hang_up([await stall(server) for _ in range(http.MAX_SCRAPES)])
+            await asyncio.sleep(0.1)
+            found = await answer(server, "/metrics")
+
+        assert (200, "demo 1\n") == found
+
+    async def test_whole_page(self) -> None:
+        """Who reads gets all of a big page, and may ask again over the same connection."""
+        async with a_server(page=lambda: BIG) as server, ClientSession() as session:
+            found = []
+            for _ in range(2):
+                async with session.get(f"http://{LOOPBACK}:{server.bound_port}/metrics") as response:
+                    found.append(await response.read() == BIG)
+
+        assert [True, True] == found
+
+    async def test_page_of_a_connection_that_stays(self) -> None:
+        """A page is let go when it is sent, not when the connection ends."""
+        page = BIG[:-1] + b"y"
+        before = sys.getrefcount(page)
+        async with a_server(page=lambda: page) as server, ClientSession() as session:
+            async with session.get(f"http://{LOOPBACK}:{server.bound_port}/metrics") as response:
+                whole = await response.read() == page
+            await asyncio.sleep(0.1)
+
+            assert (True, before) == (whole, sys.getrefcount(page))
+
+    @pytest.mark.parametrize("requests", [1, 500])
+    async def test_end_of_the_service(self, requests: int) -> None:
+        """However much is asked for and not read, the end takes no longer than its time."""
+        loop = asyncio.get_running_loop()
+        server = a_server(page=lambda: BIG)
+        async with server:
+            stalled = await stall(server, requests=requests)
+            started = loop.time()
+        elapsed = loop.time() - started
+        hang_up([stalled])
+
+        assert http.SHUTDOWN_SECONDS == pytest.approx(elapsed, abs=0.5)
 
 
 class TestListening:

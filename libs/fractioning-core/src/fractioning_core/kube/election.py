@@ -8,8 +8,9 @@ then, too. So three spans are measured from the moment a renewal was sent, all o
     RENEW_SECONDS    not renewed until then, the leader gives up: `LeaseLost`, and the process ends
     LEASE_SECONDS    from then on, or later, another may take the lease
 
-The last two are client-go's, where a leader may begin a write at the very end of the second span, and a slow server
-carries it out after the third.
+They are twice as long as those of client-go, so that where the server takes 5 s for each answer there is a leader, and
+it writes. client-go knows no span for writes: a leader may begin one at the very end of the second span, and a slow
+server carries it out after the third.
 
 A leader that gives up ends its process, because whatever it has in hand was decided as a leader. It does not give the
 lease back either: a server too slow to renew it may still have a write of ours before it.
@@ -32,15 +33,15 @@ from fractioning_core.kube.transport import DEADLINE_SECONDS, Api
 
 T = TypeVar("T")
 
-LEASE_SECONDS = 15.0
-RENEW_SECONDS = 10.0
+LEASE_SECONDS = 30.0
+RENEW_SECONDS = 24.0
 RETRY_SECONDS = 2.0
 # Between the end of the last write and the first moment of another leader.
 _MARGIN_SECONDS = 1.0
 WRITE_SECONDS = LEASE_SECONDS - DEADLINE_SECONDS - _MARGIN_SECONDS
-# A renewal whose answer took longer would leave no time in which a write may begin.
-_REQUEST_SECONDS = WRITE_SECONDS
-# A pod has 30 s to end, and the lease is over in half of that anyway.
+# As long as any other request; a second one still comes in time.
+_REQUEST_SECONDS = DEADLINE_SECONDS
+# A pod has little time to end, and the lease is over by itself soon.
 _RELEASE_SECONDS = 2.0
 
 
@@ -81,6 +82,8 @@ class Election:
         self._changed = changed
         self._utcnow = utcnow
         self._seen: Sighting | None = None
+        self._is_missing = False
+        """Whether there was no Lease when it was last read: somebody deleted it, and its holder may not know yet."""
         self._renewed_at: float | None = None
         """When the request was sent by which we hold the lease; None while we do not lead."""
 
@@ -164,14 +167,16 @@ class Election:
 
     async def _look(self) -> None:
         manifest = await self._soon(self._objects.get(self._path))
-        if manifest is None:
-            self._seen = None
-        else:
+        if manifest is not None:
             self._saw(Lease.from_manifest(manifest))
+        elif self._seen is not None and not self._is_missing:
+            # Its holder may have renewed it until just now.
+            self._seen = Sighting(self._seen.lease, _now())
+        self._is_missing = manifest is None
 
     async def _hold(self) -> None:
         sent = _now()
-        before = self._seen.lease if self._seen else None
+        before = self._seen.lease if self._seen and not self._is_missing else None
         wanted = lease.held(
             self._name, by=self.identity, duration_seconds=LEASE_SECONDS, before=before, now=self._moment()
         )
@@ -179,7 +184,7 @@ class Election:
             manifest = await self._soon(self._objects.create(self._collection.path, wanted))
         else:
             manifest = await self._soon(self._objects.replace(self._path, wanted))
-        was_leader, self._renewed_at = self.is_leader, sent
+        was_leader, self._renewed_at, self._is_missing = self.is_leader, sent, False
         self._saw(Lease.from_manifest(manifest))
         if not was_leader:
             self._changed()

@@ -33,12 +33,20 @@ class Recorder:
     Args:
         transport: The API server.
         component: Who tells it.
+        changed: Called when `problem` changes.
         utcnow: Tells the time.
     """
 
-    def __init__(self, transport: Api, *, component: str, utcnow: Callable[[], datetime]) -> None:
+    def __init__(
+        self, transport: Api, *, component: str, changed: Callable[[], None], utcnow: Callable[[], datetime]
+    ) -> None:
+        self.problem = ""
+        """
+        Why the last thing could not be told; empty when it could.
+        """
         self._objects = Objects(transport, field_manager=component)
         self._component = component
+        self._changed = changed
         self._utcnow = utcnow
         self._book = EventBook()
         self._has_news = asyncio.Event()
@@ -84,13 +92,22 @@ class Recorder:
         """
         try:
             self._book.tell(telling, await self._tell(telling, heard))
-        except (Conflict, InvalidInput, ProtocolViolation):
+        except (Conflict, InvalidInput, ProtocolViolation) as error:
             # It would not be taken a second time either.
             self._book.drop()
+            self._note(str(error))
         except Unavailable as error:
             self._book.put_back(telling, heard)
+            self._note(str(error))
             return error.retry_after_seconds if isinstance(error, ApiOverloaded) else 0.0
+        else:
+            self._note("")
         return None
+
+    def _note(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            self._changed()
 
     async def _tell(self, telling: Telling, heard: Heard) -> Told:
         collection = EVENTS.within(telling.namespace)

@@ -8,8 +8,8 @@ from collections import deque
 
 from fractioning_core.nvml.samples import CallTime
 
-# Ten cycles of a full node, should nobody take them for so long: 8 GPUs, and 480 containers whose limits are read.
-ROOM = 6000
+# Six cycles of a node with ten thousand containers, whose limits are read one by one; 6 MB, should nobody take them.
+ROOM = 60_000
 
 
 class CallTimes:

@@ -12,12 +12,12 @@ NVML stays open in between; leaving the context ends it, in the thread that make
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self, TypeVar
 
 from fractioning_core.nvml.calltimes import CallTimes
 from fractioning_core.nvml.client import DEADLINE_SECONDS, Caller, answer
-from fractioning_core.nvml.errors import NvmlUnavailable
+from fractioning_core.nvml.errors import NvmlError, NvmlUnavailable
 from fractioning_core.nvml.functions import Functions
 from fractioning_core.nvml.samples import CallTime, LimitsQuery, MemoryLimits, Sample
 from fractioning_core.nvml.session import Session
@@ -27,6 +27,11 @@ T = TypeVar("T")
 
 # What the end of a program waits for NVML, if no reading may take less; a shutdown takes milliseconds.
 CLOSE_SECONDS = 2.0
+# Of an interval, or of the deadline where that is shorter. So a reading that is slow as a whole is not taken for one
+# that hangs, and leaves time for all that is read beside it.
+LIMITS_SHARE = 0.5
+UNREAD = NvmlUnavailable(10, "TIMEOUT", "DeviceGetMemoryLimits")
+"""For limits that were never read yet, because there was no time; the name is of nvml.h."""
 
 
 class Readings(Caller, Protocol):
@@ -39,9 +44,11 @@ class Readings(Caller, Protocol):
         Read all GPUs.
         """
 
-    def memory_limits(self, queries: Sequence[LimitsQuery]) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
+    def memory_limits(
+        self, queries: Iterable[LimitsQuery], *, is_over: Callable[[], bool]
+    ) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
         """
-        Read what cgroups are held to.
+        Read what cgroups are held to, one at least, until it is over.
         """
 
     def close(self) -> None:
@@ -58,12 +65,15 @@ class NvmlMonitor:
         readings: Where they come from; `of_driver` takes the machine's own NVML.
         times: Where the readings keep how long their calls took.
         deadline_seconds: How long each reading may take.
+        limits_seconds: After how long the reading of limits leaves the rest for the next time.
     """
 
-    def __init__(self, readings: Readings, times: CallTimes, *, deadline_seconds: float) -> None:
+    def __init__(self, readings: Readings, times: CallTimes, *, deadline_seconds: float, limits_seconds: float) -> None:
         self._readings = readings
         self._times = times
         self._deadline_seconds = deadline_seconds
+        self._limits_seconds = limits_seconds
+        self._limits: dict[LimitsQuery, MemoryLimits | NvmlUnavailable] = {}
         self._worker = Worker("nvml")
 
     @classmethod
@@ -77,7 +87,8 @@ class NvmlMonitor:
         """
         times = CallTimes()
         session = Session(Functions(on_call=times.add), interval_seconds=interval_seconds, clock=time.time)
-        return cls(session, times, deadline_seconds=deadline_seconds)
+        limits_seconds = LIMITS_SHARE * min(interval_seconds, deadline_seconds)
+        return cls(session, times, deadline_seconds=deadline_seconds, limits_seconds=limits_seconds)
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,13 +116,27 @@ class NvmlMonitor:
         """
         Read what cgroups are held to, by the numbers that GPUs have in the sample before.
 
+        Where there is no time for all of them, those go first that were not read for longest.
+
         Returns:
-            For each query its limits, or the error that it met.
+            For each query its limits, or the error that it met; of one that there was no time for, what was read
+            before, or `UNREAD`.
 
         Raises:
             NvmlError: NvmlUnavailable, of the whole, or NvmlSilent.
         """
-        return await self._read(lambda: self._readings.memory_limits(queries))
+        # Not the loop's time, which may stand still while the loop sleeps.
+        over_at = time.monotonic() + self._limits_seconds
+        asked = dict.fromkeys(queries)
+        before = {query: limits for query, limits in self._limits.items() if query in asked}
+        line = [*(query for query in asked if query not in before), *before]
+        answers = await self._read(
+            lambda: self._readings.memory_limits(line, is_over=lambda: time.monotonic() >= over_at)
+        )
+        read = dict(zip(line, answers, strict=False))
+        # What was read now goes to the end of the line.
+        self._limits = {query: limits for query, limits in before.items() if query not in read} | read
+        return tuple(self._limits.get(query, UNREAD) for query in queries)
 
     def take_calls(self) -> tuple[CallTime, ...]:
         """
@@ -127,4 +152,9 @@ class NvmlMonitor:
         await self._worker.end_with(self._readings.close, patience_seconds=patience_seconds)
 
     async def _read(self, reading: Callable[[], T]) -> T:
-        return await answer(self._worker, self._readings, reading, deadline_seconds=self._deadline_seconds)
+        try:
+            return await answer(self._worker, self._readings, reading, deadline_seconds=self._deadline_seconds)
+        except NvmlError:
+            # GPUs may have other numbers, and cgroups other limits, when it answers again.
+            self._limits = {}
+            raise

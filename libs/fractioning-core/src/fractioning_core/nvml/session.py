@@ -12,7 +12,7 @@ fails. Which is which comes from the return codes in nvml.h.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -108,13 +108,19 @@ class Session:
         self._readings_with_loss = self._readings_with_loss + 1 if lost else 0
         return Sample(version, tuple(devices), tuple(lost))
 
-    def memory_limits(self, queries: Sequence[LimitsQuery]) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
+    def memory_limits(
+        self, queries: Iterable[LimitsQuery], *, is_over: Callable[[], bool]
+    ) -> tuple[MemoryLimits | NvmlUnavailable, ...]:
         """
         Read what cgroups are held to, by the numbers that GPUs have in the sample before.
 
+        Args:
+            queries: Whose limits to read.
+            is_over: Asked after each; nothing more is read when it says so.
+
         Returns:
-            For each query its limits, or the error that it met. A library older than the function, and a GPU that is
-            lost, are asked once.
+            For each query that was read its limits, or the error that it met. A library older than the function, and a
+            GPU that is lost, are asked once.
 
         Raises:
             NvmlUnavailable: NVML returned an error for the whole.
@@ -131,6 +137,8 @@ class Session:
                         missing = answer
                     elif answer.code == GPU_IS_LOST:
                         lost[query.index] = answer
+                if is_over():
+                    break
         return tuple(answers)
 
     def close(self) -> None:

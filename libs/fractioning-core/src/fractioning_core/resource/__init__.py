@@ -19,7 +19,7 @@ What the API server accepts by the schema, `read` accepts, and the other way rou
 """
 
 from fractioning_core.resource.config import Config, read, write_status
-from fractioning_core.resource.identity import API_VERSION, GROUP, KIND, NAME, PLURAL, VERSION
+from fractioning_core.resource.identity import API_VERSION, GROUP, KIND, NAME, NAMESPACE_ANNOTATION, PLURAL, VERSION
 from fractioning_core.resource.problems import InvalidResource, Problem
 from fractioning_core.resource.sections import write
 from fractioning_core.resource.spec import (
@@ -39,6 +39,7 @@ __all__ = [
     "GROUP",
     "KIND",
     "NAME",
+    "NAMESPACE_ANNOTATION",
     "PLURAL",
     "VERSION",
     "Condition",

@@ -29,6 +29,7 @@ class Config:
     Attributes:
         finalizers: who wants to clean up before it goes.
         observed_generation: the generation that the conditions are about; 0 before there are any.
+        served_from: the namespace whose controller serves it; empty before one does.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Config:
     spec: Spec
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
+    served_from: str = ""
 
 
 def read(manifest: Mapping[str, Any]) -> Config:
@@ -65,6 +67,7 @@ def read(manifest: Mapping[str, Any]) -> Config:
         spec=_spec(manifest.get("spec"), problems),
         conditions=_conditions(status.get("conditions")),
         observed_generation=_number(status.get("observedGeneration")),
+        served_from=str(_mapping(metadata.get("annotations")).get(identity.NAMESPACE_ANNOTATION, "")),
     )
     if problems:
         raise InvalidResource(tuple(problems), config)

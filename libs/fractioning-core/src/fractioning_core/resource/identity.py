@@ -15,3 +15,6 @@ SHORT_NAME = "gfc"
 
 # One configures the whole cluster, so that no two can contradict each other.
 NAME = "default"
+
+# On the resource: the namespace whose controller serves it.
+NAMESPACE_ANNOTATION = f"{GROUP}/controller-namespace"

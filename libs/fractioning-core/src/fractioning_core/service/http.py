@@ -7,10 +7,11 @@ to the pod network, hence the small bounds.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from typing import Self
 
@@ -26,6 +27,15 @@ METRICS_PATH = "/metrics"
 
 SHUTDOWN_SECONDS = 5.0
 """How long a request in progress may hold up the end of a service."""
+
+MAX_SCRAPES = 8
+"""How many may be under way at a time. Each holds a page, megabytes on a full node, until its scraper has read it."""
+
+SEND_BUFFER_BYTES = 65_536
+"""What the kernel may take of answers that nobody reads, for each connection. By itself it would take megabytes."""
+
+SCRAPE_SECONDS = 10.0
+"""How long a scraper may take to read the page, as long as Prometheus waits for it by default."""
 
 IDLE_SECONDS = 10.0
 """How long a connection may stay without a complete request head. A scraper that comes less often connects anew."""
@@ -84,6 +94,7 @@ class HealthServer:
     _metrics_path: str = attrs.field(default=METRICS_PATH, kw_only=True)
     _host: str = attrs.field(default=ALL_ADDRESSES, kw_only=True)
     _enabled: bool = attrs.field(init=False)
+    _scrapes: int = attrs.field(default=0, init=False)
     _runner: web.AppRunner | None = attrs.field(default=None, init=False)
     bound_port: int | None = attrs.field(default=None, init=False)
     """The port while it listens."""
@@ -116,10 +127,13 @@ class HealthServer:
         """
         if self._enabled:
             sock = _bind(Address(self._host, self.port))
+            # Connections have it from here.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
             self._runner = web.AppRunner(
                 self._application(),
                 access_log=None,
-                shutdown_timeout=SHUTDOWN_SECONDS,
+                # It is waited for so long twice: before a request is told, and after.
+                shutdown_timeout=SHUTDOWN_SECONDS / 2,
                 keepalive_timeout=IDLE_SECONDS,
                 lingering_time=_LINGER_SECONDS,
                 max_line_size=MAX_HEAD_LINE_BYTES,
@@ -159,9 +173,21 @@ class HealthServer:
             return web.Response(text="ok")
         return web.Response(text=state.reason or "not ready", status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        # Of the older format, which every scraper reads and which no family of ours needs more than.
-        return web.Response(body=self._page(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if self._scrapes >= MAX_SCRAPES:
+            return web.Response(
+                text="too many scrapes at a time",
+                status=HTTPStatus.SERVICE_UNAVAILABLE,
+                headers={"Retry-After": f"{SCRAPE_SECONDS:.0f}"},
+            )
+        self._scrapes += 1
+        try:
+            # Of the older format, which every scraper reads and which no family of ours needs more than.
+            response = web.Response(body=self._page(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+            await _send(response, request)
+        finally:
+            self._scrapes -= 1
+        return response
 
 
 async def serve_if_possible(stack: AsyncExitStack, server: HealthServer) -> None:
@@ -172,6 +198,28 @@ async def serve_if_possible(stack: AsyncExitStack, server: HealthServer) -> None
         await stack.enter_async_context(server)
     except CannotListen as error:
         structlog.get_logger().error("http_not_served", error=str(error))
+
+
+async def _send(response: web.Response, request: web.Request) -> None:
+    """
+    Send a response until the kernel has all of it; a connection that takes too long is cut.
+    """
+    transport = request.transport
+    if transport is None:
+        return
+    # No buffer of ours counts as sent.
+    transport.set_write_buffer_limits(high=0)
+    # Not a timeout here, after which the writer could be waited for no more.
+    overdue = asyncio.get_running_loop().call_later(SCRAPE_SECONDS, transport.abort)
+    try:
+        # The receiver may leave; aiohttp sees that by itself.
+        with suppress(ConnectionError):
+            await response.prepare(request)
+            await response.write_eof()
+    finally:
+        overdue.cancel()
+        # aiohttp keeps the response until the next request of the connection.
+        response.body = None
 
 
 def _bind(address: Address) -> socket.socket:

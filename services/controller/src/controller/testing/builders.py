@@ -42,6 +42,7 @@ def a_config(
     finalizers: tuple[str, ...] = (identifiers.FINALIZER,),
     conditions: tuple[Condition, ...] = (),
     node_selector: Mapping[str, str] | None = None,
+    served_from: str = NAMESPACE,
     **spec: Any,  # noqa: ANN401 - fields of the spec
 ) -> Config:
     """
@@ -57,6 +58,7 @@ def a_config(
         spec=Spec(node_selector=SELECTOR if node_selector is None else node_selector, **spec),
         conditions=conditions,
         observed_generation=generation if conditions else 0,
+        served_from=served_from,
     )
 
 

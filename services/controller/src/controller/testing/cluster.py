@@ -75,8 +75,10 @@ class Cluster:
 
     def _do(self, action: Action) -> None:
         match action:
-            case AddFinalizer(finalizers=finalizers) | RemoveFinalizer(finalizers=finalizers):
-                self._set_finalizers(finalizers)
+            case AddFinalizer(finalizers=finalizers, namespace=namespace):
+                self._set_finalizers(finalizers, namespace)
+            case RemoveFinalizer(finalizers=finalizers):
+                self._set_finalizers(finalizers, "")
             case ApplyDaemonSet():
                 self._apply(action)
             case DeleteDaemonSet(uid=uid):
@@ -96,11 +98,12 @@ class Cluster:
             case _:
                 assert_never(action)
 
-    def _set_finalizers(self, finalizers: tuple[str, ...]) -> None:
+    def _set_finalizers(self, finalizers: tuple[str, ...], namespace: str) -> None:
         config = self.world.config
         assert config is not None  # noqa: S101 - a plan about finalizers has one
         is_gone = config.is_deleting and not finalizers
-        changed = None if is_gone else attrs.evolve(config, finalizers=finalizers)
+        served_from = namespace or config.served_from
+        changed = None if is_gone else attrs.evolve(config, finalizers=finalizers, served_from=served_from)
         self.world = attrs.evolve(self.world, config=changed)
 
     def _write_status(self, action: WriteStatus) -> None:

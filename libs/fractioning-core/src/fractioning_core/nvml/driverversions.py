@@ -49,6 +49,13 @@ def read_halves(proc_root: Path) -> Halves:
     )
 
 
+def mismatch(proc_root: Path) -> str:
+    """
+    Read both, and say them with what mends a driver of two that do not match.
+    """
+    return f"{read_halves(proc_root)}; reboot the node or reload the module"
+
+
 def module_version(text: str) -> str | None:
     """
     Take the kernel module's version from the text of /proc/driver/nvidia/version, whose later lines name a compiler.

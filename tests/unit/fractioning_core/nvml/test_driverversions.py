@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fractioning_core.nvml import driverversions
+from fractioning_core.nvml.driverversions import Halves
 from hypothesis import given
 from hypothesis import strategies as st
-from mpsd import driverversions
-from mpsd.driverversions import Halves
 
 PROPRIETARY = """\
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  615.43.02  Tue Mar  3 01:15:15 UTC 2026
@@ -124,3 +124,21 @@ class TestReadHalves:
         They are told for a person.
         """
         assert text == str(halves)
+
+
+class TestMismatch:
+    """
+    Halves that do not match.
+    """
+
+    def test_text(self, tmp_path: Path) -> None:
+        """
+        Both versions are said, and what mends them.
+        """
+        (tmp_path / "driver/nvidia").mkdir(parents=True)
+        (tmp_path / "driver/nvidia/version").write_text(PROPRIETARY)
+
+        assert (
+            "the NVML library is of another version, the loaded kernel module version 615.43.02; "
+            "reboot the node or reload the module"
+        ) == driverversions.mismatch(tmp_path)
