@@ -174,7 +174,8 @@ def render(rows: list[Row], *, load: float) -> str:
     return (
         f"{table}\n\n{machine.here()}; load at the start {load:.1f}. {CONTAINERS} containers with a process each on "
         f"{GPUS} GPUs; the driver is simulated, and its own share is in the loops: they ask it the same and do nothing "
-        f"with the answers. {CYCLES} cycles of each. `scripts/bench metrics` measures again."
+        f"with the answers, but for limits: they read all each time, metricsd a third. "
+        f"{CYCLES} cycles of each. `scripts/bench metrics` measures again."
     )
 
 

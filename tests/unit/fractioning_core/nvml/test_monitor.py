@@ -9,7 +9,7 @@ import pytest
 from fractioning_core.nvml import errors
 from fractioning_core.nvml.calltimes import CallTimes
 from fractioning_core.nvml.errors import NvmlSilent, NvmlUnavailable
-from fractioning_core.nvml.monitor import UNREAD, NvmlMonitor
+from fractioning_core.nvml.monitor import LIMITS_AT_ONCE, LIMITS_ROUNDS, UNREAD, NvmlMonitor
 from fractioning_core.nvml.samples import CallTime, LimitsQuery, MemoryLimits, Sample
 
 SAMPLE = Sample("615.43.02", ())
@@ -18,6 +18,7 @@ UNKNOWN = errors.returned(999, name="UNKNOWN", function="DeviceGetCount")
 # Real threads need real time; deadlines here are either never met or met by the first look.
 SHORT = 0.02
 LONG = 10.0
+NOT_FOUND = NvmlUnavailable(6, "NOT_FOUND", "DeviceGetMemoryLimits")
 
 
 @attrs.define
@@ -35,6 +36,7 @@ class FakeReadings:
     doing: str = "Init"
     room: int | None = None
     readings: int = 0
+    refused: set[str] = attrs.field(factory=set)
 
     def __attrs_post_init__(self) -> None:
         self.gate.set()
@@ -58,9 +60,10 @@ class FakeReadings:
         Give the number of the reading to each, as many as there is time for.
         """
         self.readings += 1
-        answers: list[MemoryLimits] = []
-        for _ in queries:
-            answers.append(MemoryLimits(self.readings, None, 0))
+        answers: list[MemoryLimits | NvmlUnavailable] = []
+        for query in queries:
+            limits = MemoryLimits(self.readings, None, 0)
+            answers.append(NOT_FOUND if query.cgroup in self.refused else limits)
             if len(answers) == self.room or is_over():
                 break
         return tuple(answers)
@@ -190,6 +193,45 @@ class TestLimitsThatAreSlow:
                 await nvml.sample()
 
             assert [2, "TIMEOUT"] == await read_limits(nvml, *"ab")
+
+
+class TestManyLimits:
+    async def test_take_turns(self, readings: FakeReadings) -> None:
+        """
+        Above the number that is read at once, each is read every third time.
+        """
+        names = [f"/{number}" for number in range(LIMITS_AT_ONCE * LIMITS_ROUNDS + 3)]
+        share = LIMITS_AT_ONCE + 1
+        async with of(readings) as nvml:
+            found = [await read_limits(nvml, *names) for _ in range(5)]
+
+        assert [1] * len(names) == found[0]
+        assert [2] * share + [3] * share + [4] * share == found[3]
+        assert [5] * share + [3] * share + [4] * share == found[4]
+
+    async def test_few_are_read_each_time(self, readings: FakeReadings) -> None:
+        """
+        Up to that number none waits for another.
+        """
+        names = [f"/{number}" for number in range(LIMITS_AT_ONCE)]
+        async with of(readings) as nvml:
+            await read_limits(nvml, *names)
+
+            assert [2] * len(names) == await read_limits(nvml, *names)
+
+    async def test_what_has_no_limits_waits_for_no_turn(self, readings: FakeReadings) -> None:
+        """
+        One that met an error, such as one whose limits were not set yet, is read again the next time.
+        """
+        names = [f"/{number}" for number in range(LIMITS_AT_ONCE * LIMITS_ROUNDS)]
+        readings.refused = {names[-1]}
+        async with of(readings) as nvml:
+            first = await read_limits(nvml, *names)
+            readings.refused = set()
+            second = await read_limits(nvml, *names)
+
+        assert ("NOT_FOUND", 2) == (first[-1], second[-1])
+        assert LIMITS_AT_ONCE + 1 == second.count(2)
 
 
 class TestTakeCalls:

@@ -12,7 +12,7 @@ NVML stays open in between; leaving the context ends it, in the thread that make
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, Self, TypeVar
 
 from fractioning_core.nvml.calltimes import CallTimes
@@ -30,6 +30,10 @@ CLOSE_SECONDS = 2.0
 # Of an interval, or of the deadline where that is shorter. So a reading that is slow as a whole is not taken for one
 # that hangs, and leaves time for all that is read beside it.
 LIMITS_SHARE = 0.5
+# A node with no more containers than that has all its limits read each time. On one with 480, where that is most of
+# what a monitor costs, each is read every third time: limits seldom change, and use is known from the processes, too.
+LIMITS_AT_ONCE = 64
+LIMITS_ROUNDS = 3
 UNREAD = NvmlUnavailable(10, "TIMEOUT", "DeviceGetMemoryLimits")
 """For limits that were never read yet, because there was no time; the name is of nvml.h."""
 
@@ -116,11 +120,12 @@ class NvmlMonitor:
         """
         Read what cgroups are held to, by the numbers that GPUs have in the sample before.
 
-        Where there is no time for all of them, those go first that were not read for longest.
+        Every query without limits so far is read, and of the others `LIMITS_AT_ONCE` or a third, whichever is more:
+        those that were not read for longest; fewer where there is no time.
 
         Returns:
-            For each query its limits, or the error that it met; of one that there was no time for, what was read
-            before, or `UNREAD`.
+            For each query its limits, or the error that it met; of one whose turn it is not, what was read before, or
+            `UNREAD`.
 
         Raises:
             NvmlError: NvmlUnavailable, of the whole, or NvmlSilent.
@@ -129,7 +134,7 @@ class NvmlMonitor:
         over_at = time.monotonic() + self._limits_seconds
         asked = dict.fromkeys(queries)
         before = {query: limits for query, limits in self._limits.items() if query in asked}
-        line = [*(query for query in asked if query not in before), *before]
+        line = _line(asked, before)
         answers = await self._read(
             lambda: self._readings.memory_limits(line, is_over=lambda: time.monotonic() >= over_at)
         )
@@ -158,3 +163,16 @@ class NvmlMonitor:
             # GPUs may have other numbers, and cgroups other limits, when it answers again.
             self._limits = {}
             raise
+
+
+def _line(
+    asked: Iterable[LimitsQuery], before: Mapping[LimitsQuery, MemoryLimits | NvmlUnavailable]
+) -> list[LimitsQuery]:
+    """
+    Say what to read, in order: what has no limits yet, then a share of the rest, the longest unread first.
+    """
+    never = [query for query in asked if query not in before]
+    refused = [query for query, limits in before.items() if isinstance(limits, NvmlUnavailable)]
+    answered = [query for query, limits in before.items() if isinstance(limits, MemoryLimits)]
+    share = max(LIMITS_AT_ONCE, -(-len(answered) // LIMITS_ROUNDS))
+    return [*never, *refused, *answered[:share]]
