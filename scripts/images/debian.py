@@ -38,7 +38,6 @@ FIPS_PACKAGES = ("openssl-provider-fips",)
 # Makes the provider's configuration, and stays outside.
 FIPS_TOOL = "openssl"
 
-_MIRROR = "http://deb.debian.org/debian"
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _SOURCES = ("/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list")
 
@@ -96,7 +95,12 @@ def mirror_in(text: str) -> str | None:
 
 def _mirror() -> str:
     texts = [Path(file).read_text() for file in _SOURCES if Path(file).exists()]
-    return next(filter(None, map(mirror_in, texts)), _MIRROR)
+    found = next(filter(None, map(mirror_in, texts)), None)
+    if found is None:
+        raise failure.BuildFailed(
+            f"no Debian archive in this machine's apt sources ({', '.join(_SOURCES)}); the base is made of it"
+        )
+    return found
 
 
 def _configuration(folder: Path) -> str:

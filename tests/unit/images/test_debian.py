@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from images import debian
+from images.failure import BuildFailed
 
 DEB822 = """\
 Types: deb
-URIs: http://deb.debian.org/debian
+URIs: http://mirror.example/debian
 Suites: bookworm
 """
 
@@ -14,7 +17,7 @@ class TestMirror:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            pytest.param(DEB822, "http://deb.debian.org/debian", id="the newer form"),
+            pytest.param(DEB822, "http://mirror.example/debian", id="the newer form"),
             pytest.param(
                 "deb http://mirror.example/debian bookworm main\n", "http://mirror.example/debian", id="a line"
             ),
@@ -23,8 +26,8 @@ class TestMirror:
                 "https://mirror.example/debian",
                 id="options and a slash",
             ),
-            pytest.param("deb http://archive.ubuntu.com/ubuntu noble main\n", None, id="another distribution"),
-            pytest.param("deb http://security.debian.org/debian-security bookworm main\n", None, id="not the main one"),
+            pytest.param("deb http://mirror.example/ubuntu noble main\n", None, id="another distribution"),
+            pytest.param("deb http://mirror.example/debian-security bookworm main\n", None, id="not the main one"),
             pytest.param("# deb http://mirror.example/debian sid main\n", None, id="a comment"),
             pytest.param("", None, id="nothing"),
         ],
@@ -43,3 +46,12 @@ class TestMirror:
             "http://mirror.example/debian-security trixie-security main",
         ] == [line.partition("] ")[2] for line in lines]
         assert all(line.startswith("deb [signed-by=/usr/share/keyrings/") for line in lines)
+
+
+class TestNoMirror:
+    def test_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A machine without a Debian archive is told which files were looked at."""
+        monkeypatch.setattr(debian, "_SOURCES", (str(tmp_path / "none.list"),))
+
+        with pytest.raises(BuildFailed, match=r"none\.list"):
+            debian._mirror()
