@@ -23,7 +23,6 @@ from fractioning_core.rpc.mpsclient import MpsClient
 from fractioning_core.rpc.mpsvalues import LabelStatus
 from lab import waiting
 from lab.mpsd import Mpsd
-from mpsd.driverlabel import FIELD_MANAGER
 from simgpu.state import Machine
 
 # NVML is asked every 10 s.
@@ -151,7 +150,8 @@ class TestDriver:
                 # Further readings after 1, 2 and 4 s find the same.
                 await asyncio.sleep(8.0)
             own, before = mpsd.service.pid, mpsd.daemons()
-            kept, writers = await permitted.label(), await permitted.writers()
+            kept, writers = await permitted.label(), await permitted.label_writers()
+            problem = await permitted.driver_problem()
             module.write_text(MODULE.format("620.10.01"))
             mpsd.machine.write(Machine(driver="620.10.01"))
             await mpsd.ready(timeout_seconds=UPGRADE_SECONDS)
@@ -159,7 +159,7 @@ class TestDriver:
 
             assert ("615.43.02" in body, "620.10.01" in body) == (True, True)
             assert ({503}, [], "615") == ({answer.status for answer in answers}, before, kept)
-            assert FIELD_MANAGER not in writers
+            assert ({"before"}, True, "") == (writers, "mismatch" in problem, await permitted.driver_problem())
             assert (own, None, 1) == (mpsd.service.pid, mpsd.service.exit_code, len(mpsd.daemons()))
 
     async def test_nvml_hangs(self, permitted: Place, tmp_path: Path) -> None:

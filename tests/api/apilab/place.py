@@ -97,9 +97,22 @@ class Place:
 
         await waiting.until_awaited(is_there, what=f"the label {value} on {self.node}", timeout_seconds=timeout_seconds)
 
-    async def writers(self) -> set[str]:
+    async def label_writers(self) -> set[str]:
         """
-        Name those who the API server says have written the node.
+        Name those who have written the driver's label, as it is now.
         """
         entries = (await objects.read_node(self.admin, self.node))["metadata"]["managedFields"]
-        return {entry["manager"] for entry in entries}
+        label = f"f:{names.DRIVER_LABEL}"
+        return {
+            entry["manager"]
+            for entry in entries
+            if label in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+        }
+
+    async def driver_problem(self) -> str:
+        """
+        Read what mpsd says on the node about its driver; empty for nothing.
+        """
+        annotations = (await objects.read_node(self.admin, self.node))["metadata"].get("annotations", {})
+        text: str = annotations.get(names.DRIVER_PROBLEM_ANNOTATION, "")
+        return text
