@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import attrs
+from apilab import policies
 from fractioning_core.errors import FractioningError
 from fractioning_core.kube.transport import Request, Transport
 from lab import image, sweep, waiting
@@ -222,19 +223,18 @@ async def _make_objects(api: Client) -> None:
     Make what the GPU Operator makes.
     """
     await api.create("/apis/node.k8s.io/v1/runtimeclasses", gpuoperator.runtime_class())
-    await api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", gpuoperator.definition())
-    policies = "/apis/nvidia.com/v1/clusterpolicies"
+    await api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", policies.policy_definition())
 
     async def is_served() -> bool:
         try:
-            await api.api.ask(Request("GET", policies))
+            await api.api.ask(Request("GET", policies.POLICIES.path))
         except FractioningError:
             return False
         return True
 
     await waiting.until_awaited(is_served, what="ClusterPolicies", timeout_seconds=_READY_SECONDS)
-    await api.create(policies, gpuoperator.policy())
-    await api.patch(f"{policies}/{gpuoperator.POLICY}/status", {"status": gpuoperator.status()})
+    await api.create(policies.POLICIES.path, policies.policy(gpuoperator.POLICY))
+    await api.patch(policies.POLICIES.subresource(gpuoperator.POLICY, "status"), {"status": gpuoperator.status()})
 
 
 async def _wait_for_nodes(api: Client, workers: Sequence[RunningWorker]) -> None:

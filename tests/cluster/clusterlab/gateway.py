@@ -54,11 +54,10 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     Pass on all that comes, and then the end of it.
     """
     try:
-        while chunk := await reader.read(_CHUNK_BYTES):
-            writer.write(chunk)
-            await writer.drain()
-    except OSError:
-        pass
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(_CHUNK_BYTES):
+                writer.write(chunk)
+                await writer.drain()
     finally:
         with contextlib.suppress(OSError):
             writer.close()
