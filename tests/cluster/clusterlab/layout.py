@@ -8,12 +8,16 @@ sees parts of its own directory as `/run`, `/var/lib` and `/var/log`, so that it
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import attrs
 from lab import toolchain
 
-DEFAULT = (toolchain.REPOSITORY / ".cache").resolve() / "cluster"
+DEFAULT = Path(os.environ.get("CLUSTER_DIR") or toolchain.REPOSITORY / ".cache" / "cluster").resolve()
+"""
+The one that is meant where none is named; the variable `CLUSTER_DIR` lets there be several.
+"""
 
 
 @attrs.frozen
