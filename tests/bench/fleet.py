@@ -1,11 +1,12 @@
 """
-What the controller costs on clusters of 50, 500 and 5,000 nodes, and how fast it is there.
+What the controller costs on clusters of 50, 500 and 5,000 nodes, and how fast it is there, beside a Go peer.
 
     scripts/bench controller            the table on standard output
     scripts/bench controller --write    the table into the README as well
     scripts/bench controller --quick    50 nodes for some seconds, to see that it works
 
-A real API server and etcd; nodes and pods are posted, with nobody behind them. Ends with 1 where a bar is not met.
+A real API server and etcd; nodes and pods are posted, with nobody behind them. The peer (tests/bench/controller) comes
+after the controller on each cluster, and writes a condition of its own. Ends with 1 where a bar is not met.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import attrs
+import fleetpeer
 import machine
 import readme
 from apilab import audit
@@ -25,12 +27,13 @@ from apilab.cluster import CONFIGS, NODE_CONDITION, NODES
 from apilab.controller import LOCAL_FLAGS, Controller
 from apilab.controlplane import ControlPlane
 from apilab.helm import Helm, find
-from fleettable import Effort, Figures, holds, render
+from fleettable import Effort, Figures, PeerFigures, holds, render
 from fractioning_core import resource
 from fractioning_core.kube.objects import Objects
 from fractioning_core.kube.transport import Request, Transport
 from hollowfleet import HEARTBEAT_SECONDS, Fleet, node_name
 from lab import waiting
+from lab.process import Service
 
 SIZES = (50, 500, 5000)
 MARKERS = "controller bench"
@@ -48,7 +51,8 @@ async def measure(size: int, effort: Effort) -> Figures:
     with tempfile.TemporaryDirectory() as name:
         async with ControlPlane(flags=_API_FLAGS) as plane, plane.admin() as admin:
             bench = await Bench.make(plane, admin, Path(name), size)
-            return await bench.run(effort)
+            figures = await bench.run(effort)
+            return attrs.evolve(figures, peer=await bench.run_peer(effort))
 
 
 @attrs.frozen
@@ -98,7 +102,7 @@ class Bench:
         say(f"{self.fleet.size} nodes: first start")
         begun = loop.time()
         async with await self.controller() as controller:
-            await self.all_told()
+            await self.all_told(NODE_CONDITION)
             await self.is_ready()
             first = loop.time() - begun
             first_peak = _peak_rss_mib(controller.service.pid)
@@ -109,13 +113,10 @@ class Bench:
             await asyncio.sleep(_SETTLE_SECONDS)
             say(f"{self.fleet.size} nodes: {effort.steady_seconds:g} s without and with heartbeats")
             since = audit.size(self.plane.audit_log)
-            idle = await self._percent(controller, asyncio.sleep(effort.steady_seconds))
-            beating = await self._percent(controller, self._beat(effort.steady_seconds))
+            idle = await self._percent(controller.service, asyncio.sleep(effort.steady_seconds))
+            beating = await self._percent(controller.service, self._beat(effort.beating_seconds_of(self.fleet.size)))
             writes = sum(call.is_write for call in audit.read(self.plane.audit_log, since=since))
-            since = audit.size(self.plane.audit_log)
-            changes = [await self._change(number % self.fleet.size) for number in range(effort.changes)]
-            await asyncio.sleep(_SETTLE_SECONDS)
-            requests = len(audit.read(self.plane.audit_log, since=since))
+            changes, requests = await self._changes(NODE_CONDITION, effort.changes)
             peak = max(first_peak, _peak_rss_mib(controller.service.pid))
         return Figures(
             nodes=self.fleet.size,
@@ -124,8 +125,31 @@ class Bench:
             steady_writes=writes,
             idle_percent=idle,
             beating_percent=beating,
-            change_seconds=tuple(seconds for pair in changes for seconds in pair),
-            requests_per_change=requests / (2 * effort.changes),
+            change_seconds=changes,
+            requests_per_change=requests,
+            peak_rss_mib=peak,
+        )
+
+    async def run_peer(self, effort: Effort) -> PeerFigures:
+        """
+        Measure the same of the peer, as far as it can be compared.
+        """
+        loop = asyncio.get_running_loop()
+        say(f"{self.fleet.size} nodes: the peer")
+        service = await fleetpeer.prepare(self.plane, self.admin, self.directory)
+        begun = loop.time()
+        async with service as peer:
+            await self.all_told(fleetpeer.CONDITION)
+            first = loop.time() - begun
+            await asyncio.sleep(_SETTLE_SECONDS)
+            beating = await self._percent(peer, self._beat(effort.steady_seconds))
+            changes, requests = await self._changes(fleetpeer.CONDITION, effort.peer_changes)
+            peak = _peak_rss_mib(peer.pid)
+        return PeerFigures(
+            first_told_seconds=first,
+            beating_percent=beating,
+            change_seconds=changes,
+            requests_per_change=requests,
             peak_rss_mib=peak,
         )
 
@@ -141,33 +165,40 @@ class Bench:
 
         await _until(ask, "Ready True")
 
-    async def all_told(self) -> None:
+    async def all_told(self, kind: str) -> None:
         """
         Wait until every node has the condition; looks at the last ones first, and lists only then.
         """
 
         async def last() -> bool:
-            return await self._node_status(self.fleet.size - 1) == "True"
+            return await self._node_status(self.fleet.size - 1, kind) == "True"
 
         async def every() -> bool:
-            return await self._told_nodes() == self.fleet.size
+            return await self._told_nodes(kind) == self.fleet.size
 
         await _until(last, "the condition on the last node", pause_seconds=0.1)
         await _until(every, "the condition on every node", pause_seconds=0.5)
 
-    async def _change(self, number: int) -> tuple[float, float]:
+    async def _changes(self, kind: str, count: int) -> tuple[tuple[float, ...], float]:
         """
-        Let a pod fail and recover; gives how long each took to be seen on the node.
+        Let pods fail and recover; gives how long each took to be seen on its node, and the requests for each.
         """
-        return await self._seen(number, is_ready=False), await self._seen(number, is_ready=True)
+        since = audit.size(self.plane.audit_log)
+        took = [
+            await self._seen(number % self.fleet.size, kind, is_ready=is_ready)
+            for number in range(count)
+            for is_ready in (False, True)
+        ]
+        await asyncio.sleep(_SETTLE_SECONDS)
+        return tuple(took), len(audit.read(self.plane.audit_log, since=since)) / len(took)
 
-    async def _seen(self, number: int, *, is_ready: bool) -> float:
+    async def _seen(self, number: int, kind: str, *, is_ready: bool) -> float:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         await self.fleet.set_ready(number, is_ready=is_ready)
 
         async def ask() -> bool:
-            return await self._node_status(number) == str(is_ready)
+            return await self._node_status(number, kind) == str(is_ready)
 
         await _until(ask, f"{is_ready} on node {number}")
         took = loop.time() - begun
@@ -183,21 +214,21 @@ class Bench:
             beats += 1
             await asyncio.sleep(max(0.0, begun + beats * HEARTBEAT_SECONDS / self.fleet.size - loop.time()))
 
-    async def _percent(self, controller: Controller, meanwhile: Awaitable[None]) -> float:
+    async def _percent(self, service: Service, meanwhile: Awaitable[None]) -> float:
         loop = asyncio.get_running_loop()
-        begun, before = loop.time(), controller.service.usage().cpu_seconds
+        begun, before = loop.time(), service.usage().cpu_seconds
         await meanwhile
-        return (controller.service.usage().cpu_seconds - before) / (loop.time() - begun) * 100
+        return (service.usage().cpu_seconds - before) / (loop.time() - begun) * 100
 
-    async def _node_status(self, number: int) -> str:
+    async def _node_status(self, number: int, kind: str) -> str:
         node = await self._objects.get(NODES.item_path(node_name(number))) or {}
-        return _our_status(node)
+        return _status(node, kind)
 
-    async def _told_nodes(self) -> int:
+    async def _told_nodes(self, kind: str) -> int:
         told, token = 0, ""
         while True:
             page = await self.admin.ask(Request("GET", NODES.path, query={"limit": _PAGE, "continue": token}))
-            told += sum(_our_status(node) == "True" for node in page["items"])
+            told += sum(_status(node, kind) == "True" for node in page["items"])
             token = page["metadata"].get("continue", "")
             if not token:
                 return told
@@ -207,9 +238,9 @@ class Bench:
         return Objects(self.admin, field_manager="bench")
 
 
-def _our_status(node: object) -> str:
+def _status(node: object, kind: str) -> str:
     conditions = node.get("status", {}).get("conditions", ()) if isinstance(node, dict) else ()
-    return next((each["status"] for each in conditions if each["type"] == NODE_CONDITION), "")
+    return next((each["status"] for each in conditions if each["type"] == kind), "")
 
 
 def _peak_rss_mib(pid: int) -> float:
@@ -253,7 +284,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="also put the table into README.md")
     parser.add_argument("--quick", action="store_true", help="50 nodes for some seconds, to see that it works")
     asked = parser.parse_args()
-    effort = Effort(SIZES[:1], 5.0, 3) if asked.quick else Effort(SIZES, 60.0, 20)
+    effort = Effort(SIZES[:1], 5.0, 5.0, 3, 1) if asked.quick else Effort(SIZES, 60.0, 600.0, 20, 5)
     load = machine.load()
     results = asyncio.run(measure_all(effort))
     section = render(results, effort, load=load)

@@ -56,14 +56,14 @@ def locate(version: str) -> Binaries:
     return Binaries(containerd=folder / "containerd", ctr=folder / "ctr")
 
 
-def bench_program(name: str) -> Path:
+def bench_program(name: str, part: str = "bench") -> Path:
     """
-    Find one of the Go programs of the bench.
+    Find one of the Go programs of a bench, by its name and the part of the toolchain that it is of.
 
     Raises:
         MissingToolchain: It has not been made.
     """
-    path = PROGRAMS / "bench" / name
+    path = PROGRAMS / part / name
     if not os.access(path, os.X_OK):
-        raise MissingToolchain(path, "bench")
+        raise MissingToolchain(path, part)
     return path
