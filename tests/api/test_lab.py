@@ -5,14 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from apilab import objects
+from apilab import audit, objects
 from apilab.controlplane import ControlPlane
 from apilab.place import Place
 from fractioning_core.kube.errors import Conflict, NotFound, Unauthorized
 from fractioning_core.kube.incluster import ACCOUNT_DIR
 from fractioning_core.kube.transport import Request, Transport
 from lab import mounts
+from lab.errors import LabError
 from lab.process import Service
+
+
+class TestAudit:
+    """
+    The log of what was asked.
+    """
+
+    def test_begun_anew(self, tmp_path: Path) -> None:
+        """
+        A log that became shorter is an error, since what was in it would count as nothing.
+        """
+        log = tmp_path / "audit.log"
+        log.write_text("{}\n")
+
+        with pytest.raises(LabError, match=r"has 3 bytes, and had 4"):
+            audit.read(log, since=4)
 
 
 class TestControlPlane:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from lab.errors import LabError
 
 _TOKEN_ID = "authentication.kubernetes.io/credential-id"  # noqa: S105 - the name of a field
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -65,7 +66,12 @@ def read(path: Path, *, since: int = 0) -> Sequence[Call]:
     Args:
         path: The log.
         since: How many bytes to pass over: `size(path)` of before.
+
+    Raises:
+        LabError: It is shorter than that: a new one was begun, and what was in the old one is not told.
     """
+    if size(path) < since:
+        raise LabError(f"{path} has {size(path)} bytes, and had {since}: the API server began a new one")
     if not path.exists():
         return ()
     lines = path.read_bytes()[since:].split(b"\n")[:-1]

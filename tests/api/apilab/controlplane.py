@@ -222,6 +222,8 @@ class ControlPlane:
             "--disable-admission-plugins=TaintNodesByCondition",
             f"--audit-policy-file={self._audit_policy}",
             f"--audit-log-path={self.audit_log}",
+            # Whoever reads it goes by places in it; by default a new one is begun after 100 MB.
+            "--audit-log-maxsize=10000",
             *self._flags,
         ]
 
