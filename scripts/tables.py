@@ -72,14 +72,18 @@ def listed(families: Iterable[Family]) -> Iterator[str]:
 Sections = Mapping[str, Callable[[], Iterator[str]]]
 
 FILES: Mapping[str, Sections] = {
-    "README.md": {
-        "fractiond flags": lambda: flags(fractiond.settings.Settings),
-        "fractiond metrics": lambda: metrics(fractiond.metrics.Metrics),
-        "mpsd flags": lambda: flags(mpsd.settings.Settings),
-        "mpsd metrics": lambda: metrics(mpsd.metrics.Metrics),
-        "metricsd flags": lambda: flags(metricsd.settings.Settings),
-        "controller flags": lambda: flags(controller.settings.Settings),
-        "controller metrics": lambda: metrics(controller.metrics.Metrics),
+    "services/fractiond/README.md": {
+        "flags": lambda: flags(fractiond.settings.Settings),
+        "metrics": lambda: metrics(fractiond.metrics.Metrics),
+    },
+    "services/mpsd/README.md": {
+        "flags": lambda: flags(mpsd.settings.Settings),
+        "metrics": lambda: metrics(mpsd.metrics.Metrics),
+    },
+    "services/metricsd/README.md": {"flags": lambda: flags(metricsd.settings.Settings)},
+    "services/controller/README.md": {
+        "flags": lambda: flags(controller.settings.Settings),
+        "metrics": lambda: metrics(controller.metrics.Metrics),
     },
     "services/metricsd/METRICS.md": {
         "pods": lambda: listed(PodFamilies.named(PodNames())),

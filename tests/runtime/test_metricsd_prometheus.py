@@ -70,8 +70,9 @@ QUESTIONS: Mapping[str, tuple[str, float]] = {
 FAMILIES = all_families(PodNames())
 
 
-def asked_in_readme() -> list[str]:
-    text = (toolchain.REPOSITORY / "README.md").read_text()
+def asked_in_documents() -> list[str]:
+    pages = ("README.md", "services/metricsd/README.md")
+    text = "\n".join((toolchain.REPOSITORY / page).read_text() for page in pages)
     blocks = [block.partition("```")[0] for block in text.split("```promql\n")[1:]]
     return [line for block in blocks for line in block.splitlines() if not line.startswith("#")]
 
@@ -117,9 +118,9 @@ class TestPrometheus:
 
         assert [pytest.approx(expected)] == [answer.value for answer in answers]
 
-    @pytest.mark.parametrize("question", asked_in_readme())
-    async def test_a_question_of_the_readme(self, prometheus: Prometheus, question: str) -> None:
-        """What the README tells people to ask is a question, and has an answer unless it looks for trouble."""
+    @pytest.mark.parametrize("question", dict.fromkeys(asked_in_documents()))
+    async def test_a_question_of_the_documents(self, prometheus: Prometheus, question: str) -> None:
+        """What the documents tell people to ask is a question, and has an answer unless it looks for trouble."""
         answers = await prometheus.query(question)
 
         assert ("!" in question) == (answers == ())

@@ -127,10 +127,17 @@ async def complaints(page: str) -> str:
     Returns:
         What it has to say; empty when it accepts the page and has no advice either.
     """
-    argv: list[str | Path] = [_program("promtool"), "check", "metrics"]
-    done = await asyncio.to_thread(subprocess.run, argv, input=page, capture_output=True, text=True, check=False)
+    done = await promtool("check", "metrics", stdin=page)
     said = done.stdout + done.stderr
     return said or ("" if done.returncode == 0 else f"promtool ended with status {done.returncode}")
+
+
+async def promtool(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """
+    Run promtool; gives how it ended and what it said.
+    """
+    argv = [_program("promtool"), *arguments]
+    return await asyncio.to_thread(subprocess.run, argv, input=stdin, capture_output=True, text=True, check=False)
 
 
 def _program(name: str) -> Path:

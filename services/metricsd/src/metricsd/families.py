@@ -62,11 +62,11 @@ class PodFamilies:
             ),
             sm_normalized=Family(
                 names.sm_normalized,
-                "SM use of a pod, of the fraction of the GPU that its memory request is; at most 100; absent where it"
+                "SM use of a pod, of the fraction of the GPU that its memory limit is; at most 100; absent where it"
                 " could not be read.",
                 labels=POD,
                 unit="percent",
-                advice="Equals the plain figure where request or GPU size are not known.",
+                advice="Equals the plain figure where limit or GPU size are not known.",
             ),
         )
 
