@@ -1,5 +1,5 @@
 """
-One start of the control daemon: strays ended, configuration written, stale socket removed, program run.
+One start of the control daemon: strays ended, configuration written, stale files removed, program run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 import structlog
 from fractioning_core.errors import FileUnavailable, InvalidInput, Unavailable, escaped
 
-from mpsd import configfile, controlconfig, controlsocket, steps, strays
+from mpsd import configfile, controlconfig, controlsocket, daemonfiles, steps, strays
 from mpsd.commands import CommandLine
 from mpsd.controlconfig import Choices
 from mpsd.controlsocket import Identity
@@ -236,6 +236,7 @@ class Launcher:
             if configfile.difference(path, text):
                 configfile.write(path, text)
         controlsocket.remove(self._plan.line.pipe_dir)
+        daemonfiles.renew(self._plan.line.pipe_dir)
         return text
 
 
