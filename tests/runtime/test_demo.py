@@ -403,7 +403,7 @@ class TestScript:
         done = self._run(checkout, path=str(tools))
 
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("demo: no go on the PATH; Go 1.25 or newer is needed")
+        assert done.stderr.startswith("demo: no go on the PATH; Go 1.26.8 or newer is needed")
         assert len(done.stderr.splitlines()) == 1
 
     def test_an_unknown_argument(self, checkout: Path) -> None:
