@@ -93,15 +93,16 @@ class TestRollout:
         assert labels.items() <= daemonset["spec"]["template"]["metadata"]["labels"].items()
 
     @pytest.mark.parametrize(
-        ("name", "paths"),
+        ("name", "paths", "privileged"),
         [
-            pytest.param(FRACTIOND, {"/run/nvidia-mps", "/var/run/nri"}, id="fractiond"),
-            pytest.param(MPSD, {"/run/nvidia-mps", "/var/log/nvidia-mps"}, id="mpsd"),
+            pytest.param(FRACTIOND, {"/run/nvidia-mps", "/var/run/nri"}, ["metricsd"], id="fractiond"),
+            pytest.param(MPSD, {"/run/nvidia-mps", "/var/log/nvidia-mps"}, ["mpsd"], id="mpsd"),
         ],
     )
-    async def test_pod(self, scene: Scene, name: str, paths: set[str]) -> None:
+    async def test_pod(self, scene: Scene, name: str, paths: set[str], privileged: list[str]) -> None:
         """
-        A pod sees the host's processes and directories and is privileged; with an empty RuntimeClass it has the node's.
+        A pod sees the host's processes and directories, and who touches GPUs is privileged; with an empty RuntimeClass
+        it has the node's.
         """
         async with scene.rolled_out("a", spec={**scene.spec, "runtimeClassName": ""}):
             (pod,) = await scene.cluster.pods(name.removeprefix("gpu-fractioning-"))
@@ -110,7 +111,7 @@ class TestRollout:
         mounted = {volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
         assert (True, None) == (spec["hostPID"], spec.get("runtimeClassName"))
         assert paths <= mounted
-        assert spec["containers"][0]["securityContext"]["privileged"]
+        assert privileged == [each["name"] for each in spec["containers"] if each["securityContext"].get("privileged")]
         assert spec["serviceAccountName"] in {"gpu-fractioning-daemon", "gpu-fractioning-fractiond"}
 
     async def test_no_node(self, scene: Scene) -> None:

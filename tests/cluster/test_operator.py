@@ -172,12 +172,14 @@ class TestDeployment:
 
     async def test_fractiond_pod_spec(self, release: Release) -> None:
         """
-        Fractiond sees the node's processes and sockets, and metricsd is with it.
+        The node's processes and sockets are seen, and metricsd, which touches GPUs, is privileged beside fractiond.
         """
         spec = await pod_spec(release, FRACTIOND)
 
         assert spec["hostPID"]
-        assert spec["containers"][0]["securityContext"]["privileged"]
+        assert {"fractiond": False, "metricsd": True} == {
+            each["name"]: each["securityContext"].get("privileged", False) for each in spec["containers"]
+        }
         assert {"/run/nvidia-mps", "/var/run/nri"} <= host_mounts(spec)
 
     async def test_mpsd_pod_spec(self, release: Release) -> None:

@@ -28,6 +28,13 @@ def find(worker: RunningWorker, name: str, *words: str) -> list[int]:
     return found
 
 
+def running(worker: RunningWorker, service: str) -> list[int]:
+    """
+    List the processes of one of the product's services on a worker.
+    """
+    return find(worker, "python3", f"/usr/local/bin/{service}")
+
+
 def control_daemons(worker: RunningWorker) -> list[int]:
     """
     List the MPS control daemons of a worker.

@@ -66,8 +66,8 @@ class TestShape:
         assert found["fractiond"]["args"] == ["--support-sm-sharing=true", "--inject-cdi-device=false"]
         assert list(found) == ["fractiond", "metricsd"]
         assert mounts(found["fractiond"]) == [
-            ("nri-socket", "/var/run/nri", False),
-            ("mps-pipe", "/run/nvidia-mps", False),
+            ("nri-socket", "/var/run/nri", True),
+            ("mps-pipe", "/run/nvidia-mps", True),
             ("map-dir", "/var/run/gpu-fractioning/map", False),
         ]
         assert mounts(found["metricsd"]) == [("map-dir", "/var/run/gpu-fractioning/map", True)]
@@ -112,6 +112,21 @@ class TestShape:
             ),
         )
 
+    def test_security(self) -> None:
+        """Fractiond is root and nothing more; only metricsd, where it is on, is privileged and sees the node's PIDs."""
+        manifest = built(metrics_agent=metrics_on())
+        found = containers(manifest)
+
+        assert found["fractiond"]["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "seLinuxOptions": {"level": "s0", "type": "spc_t"},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert found["metricsd"]["securityContext"] == {"privileged": True}
+        assert pod(manifest)["hostPID"]
+
     def test_account(self) -> None:
         """The pod has an account of its own without a token, and the namespace's default where none is named."""
         own = pod(built())
@@ -126,6 +141,7 @@ class TestShape:
 
         assert list(containers(manifest)) == ["fractiond"]
         assert "runtimeClassName" not in pod(manifest)
+        assert "hostPID" not in pod(manifest)
         assert "initContainers" not in pod(manifest)
         assert template_annotations(manifest) == {}
         assert list(volumes(manifest)) == ["nri-socket", "mps-pipe"]
@@ -249,7 +265,7 @@ class TestSockets:
         manifest = built(fractioning_agent=agent)
 
         assert volumes(manifest)["cri-socket"] == {"path": "/custom", "type": "DirectoryOrCreate"}
-        assert ("cri-socket", "/custom", False) in mounts(containers(manifest)["fractiond"])
+        assert ("cri-socket", "/custom", True) in mounts(containers(manifest)["fractiond"])
 
     def test_default(self) -> None:
         """The sockets are containerd's where nothing else is said."""

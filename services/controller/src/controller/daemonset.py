@@ -160,8 +160,6 @@ def _pod_spec(given: Input, pod: Pod) -> Manifest:
     return {
         "nodeSelector": placement.node_selector(spec),
         "affinity": placement.affinity(pod.component),
-        # Users are known by the PIDs of the host: MPS accounts for memory by them, and so does metricsd.
-        "hostPID": True,
         **{name: value for name, value in optional.items() if value},
         **pod.fields,
         "containers": list(pod.containers),

@@ -1,16 +1,14 @@
 """
 The DaemonSet of fractiond, with metricsd beside it.
 
-fractiond's own container never touches a GPU; only metricsd needs the driver, so the pod has a RuntimeClass or the CDI
-annotation only where metrics are on. The directories of sockets are mounted rather than the sockets, since a runtime
-makes its socket anew at every start.
+fractiond's own container never touches a GPU; only metricsd needs the driver and the host's PIDs, so the pod has them
+only where metrics are on. The directories of sockets are mounted rather than the sockets, since a runtime makes its
+socket anew at every start.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from typing import Any
 
 from fractioning_core import names
 from fractioning_core.resource import FractioningAgent, MetricsAgent
@@ -39,6 +37,8 @@ def build(given: Input) -> Manifest:
         annotations=metricsd.pod_annotations(measured, is_nri=given.is_nri) if measured else {},
         fields={
             "automountServiceAccountToken": False,
+            # NVML names processes by the PIDs of the host, and metricsd looks them up in its /proc.
+            **({"hostPID": True} if measured else {}),
             **({"runtimeClassName": given.runtime_class} if measured and given.runtime_class else {}),
         },
     )
@@ -50,6 +50,7 @@ def _container(given: Input, agent: FractioningAgent | None, metrics: MetricsAge
     return podparts.container(
         identifiers.FRACTIOND,
         given.options.fractiond,
+        podparts.root_alone(),
         args=_arguments(given, agent),
         env=daemonset.fips_env(given.options),
         ports=[{"name": "readiness", "containerPort": port, "protocol": "TCP"}],
@@ -58,7 +59,8 @@ def _container(given: Input, agent: FractioningAgent | None, metrics: MetricsAge
         livenessProbe=podparts.tcp_probe(port, delay=10, period=20, failures=3),
         resources=podparts.resources("64Mi", "256Mi"),
         volumeMounts=[
-            podparts.mount(volume["name"], volume["hostPath"]["path"], read_only=_is_cdi(volume))
+            # A socket can be connected to through a mount that nothing can be written on.
+            podparts.mount(volume["name"], volume["hostPath"]["path"], read_only=volume["name"] != metricsd.MAP_VOLUME)
             for volume in _volumes(given, agent, metrics)
         ],
     )
@@ -104,7 +106,3 @@ def _volumes(given: Input, agent: FractioningAgent | None, metrics: MetricsAgent
     if given.is_nri:
         volumes += [podparts.host_volume(name, path, _CREATE) for name, path in _CDI_DIRECTORIES]
     return volumes
-
-
-def _is_cdi(volume: Mapping[str, Any]) -> bool:
-    return any(volume["name"] == name for name, _ in _CDI_DIRECTORIES)

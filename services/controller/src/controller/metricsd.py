@@ -22,6 +22,7 @@ def container(given: Input, agent: MetricsAgent) -> Manifest:
     return podparts.container(
         identifiers.METRICSD,
         given.options.metricsd,
+        podparts.privileged(),
         args=_arguments(agent),
         env=[
             podparts.variable("NVIDIA_VISIBLE_DEVICES", "all"),

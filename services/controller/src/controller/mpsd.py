@@ -34,6 +34,8 @@ def build(given: Input) -> Manifest:
         volumes=[podparts.host_volume(name, path, _CREATE) for name, path in _VOLUMES],
         annotations=daemonset.cdi_annotations(identifiers.MPSD, is_nri=given.is_nri),
         fields={
+            # MPS knows its users by the PIDs of the host, and accounts for memory by them.
+            "hostPID": True,
             "terminationGracePeriodSeconds": grace_seconds(agent),
             **({"runtimeClassName": given.runtime_class} if given.runtime_class else {}),
         },
@@ -54,6 +56,7 @@ def _container(given: Input, agent: MpsDaemon | None) -> Manifest:
     return podparts.container(
         identifiers.MPSD,
         given.options.mpsd,
+        podparts.privileged(),
         args=_arguments(agent) if agent else [],
         env=_environment(given),
         ports=[{"name": "health", "containerPort": port, "protocol": "TCP"}],

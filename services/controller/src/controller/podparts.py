@@ -11,7 +11,32 @@ from controller.options import Image
 Part = dict[str, Any]
 
 
-def container(name: str, image: Image, **fields: Any) -> Part:  # noqa: ANN401 - fields of core/v1, passed on
+def privileged() -> Part:
+    """
+    Let a container do everything: metricsd and mpsd.
+
+    Both open every GPU, and what the driver, its control daemon and its servers ask of the kernel is not ours to know.
+    metricsd also finds limits by the host's tree of cgroups, which runtimes show on cgroup v2 to privileged containers
+    alone.
+    """
+    return {"privileged": True}
+
+
+def root_alone() -> Part:
+    """
+    Let a container be root and nothing more: fractiond, which root alone lets into sockets and records.
+    """
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        # As a privileged one has it, since SELinux keeps others from a runtime's sockets; nothing without SELinux.
+        "seLinuxOptions": {"level": "s0", "type": "spc_t"},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container(name: str, image: Image, security: Part, **fields: Any) -> Part:  # noqa: ANN401 - fields of core/v1, passed on
     """
     Make a container; fields that are empty are left out.
     """
@@ -20,10 +45,7 @@ def container(name: str, image: Image, **fields: Any) -> Part:  # noqa: ANN401 -
         "image": image.name,
         "imagePullPolicy": image.policy,
         **fields,
-        # metricsd and mpsd open every GPU and read every process. fractiond needs less, root and its directories of
-        # the node, and gets the same all the same: SELinux and AppArmor keep others from a runtime's sockets, each
-        # with a policy of its own that a chart cannot know.
-        "securityContext": {"privileged": True},
+        "securityContext": security,
     }
     return {field: value for field, value in whole.items() if value not in ([], None)}
 
