@@ -41,6 +41,7 @@ class Image:
         reference: the name in the archive.
         digest: of its manifest.
         config: how to run it, as the image says.
+        history: how it was made, as the image says.
         root: the folder that holds its files.
         attributes: extended attributes of files, by which a program may have privileges; Python unpacks none.
     """
@@ -49,6 +50,7 @@ class Image:
     reference: str
     digest: str
     config: Mapping[str, Any]
+    history: tuple[Mapping[str, Any], ...]
     root: Path
     attributes: tuple[str, ...]
 
@@ -70,8 +72,9 @@ class Image:
                     files.extractall(root, filter="fully_trusted")  # noqa: S202 - of our own making
                     attributes += [key for file in files for key in file.pax_headers if "xattr" in key]
             reference = described["annotations"]["org.opencontainers.image.ref.name"]
-            config = _json(tar, _blob(manifest["config"]["digest"]))["config"]
-        return cls(service, reference, described["digest"], config, root, tuple(attributes))
+            told = _json(tar, _blob(manifest["config"]["digest"]))
+            history = tuple(told.get("history", []))
+        return cls(service, reference, described["digest"], told["config"], history, root, tuple(attributes))
 
     @property
     def packages(self) -> Path:
