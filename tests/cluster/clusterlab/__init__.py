@@ -34,4 +34,26 @@ What tests use:
     metricspage        what metricsd serves
     processes          what runs in a worker's containers
     pods               pods as their authors write them
+
+What installations are looked at with:
+
+    life               a release from the packed chart to its end, and what was seen of it
+    tenancy            fractional pods meanwhile, and who watches them
+    departure          a release that goes, or all that there is of it
+    inventory          everything that is in the cluster
+
+What security is looked at with:
+
+    tenantpods         fractional pods of a tenant who looks around in them
+    accounts           the API server as the holder of a token sees it
+    confinement        what a process may do; connections, whom it talks to
+    daemoncopies       a daemon's container with something taken from it
+    strays             a control daemon that somebody has started by hand
+
+What faults are measured with:
+
+    witness            sees what really runs, and whether its fence is there; spells sums up
+    faults             tenants, new pods and the witness around a fault; outcomes keeps what it did
+    smallrun           a worker whose /run can be full
+    wallclock          the clock of the product's programs, moved; by clockshift.c, which clockruntime preloads
 """
