@@ -95,16 +95,21 @@ class TestNotDefended:
 
     async def test_root(self, release: Release, pods: Pods) -> None:
         """
-        Root in a container is root to the pipe directory and to the control daemon.
+        Root in a container is root to the pipe directory and to the control daemon, which it can set and end; mpsd
+        starts another.
         """
         shell = await enter(release, pods, "root", ROOT)
+        worker = release.cluster.worker((await pods.running("root"))["spec"]["nodeName"])
+        (former,) = processes.control_daemons(worker)
         changed = await shell.succeeding(CHANGES)
-        ordered = await shell.control(SETTING, privileged=True)
-        await shell.control(SETTING.replace("50", "100"), privileged=True)
         await shell.says(f"rm -f {DIRECTORY}/own; chmod 755 {DIRECTORY}")
+        ordered = await shell.control(SETTING, privileged=True)
+        await shell.control("quit", privileged=True)
+        await processes.another_control_daemon(worker, former)
 
         assert sorted(set(CHANGES) - {"mount over it"}) == sorted(changed)
         assert "50.0" == ordered
+        await release.steady()
 
     async def test_devices_of_an_author(self, release: Release, pods: Pods) -> None:
         """
