@@ -46,7 +46,7 @@ _COLUMNS: Sequence[tuple[str, Callable[[Outcome], str]]] = (
     ("containers of before that ended", lambda each: str(each.tenants_ended)),
     ("unfenced for a time: containers", lambda each: str(each.unfenced_containers)),
     ("container-seconds in all", lambda each: f"{each.unfenced_seconds:.1f}"),
-    ("the audit took, s", lambda each: f"{each.audit_seconds:.1f}" if each.audit_seconds else ""),
+    ("the audit took, s", lambda each: f"{each.audit_seconds:.1f}" if each.unfenced_containers else ""),
     ("container-seconds after the window (bar 0)", lambda each: f"{each.unfenced_seconds_after:.1f}"),
     ("records lost (bar 0)", lambda each: str(each.records_lost)),
     ("recovered, s", lambda each: f"{each.recovery_seconds:.0f}"),

@@ -136,9 +136,9 @@ class TestRollout:
             # Nobody is asked for the image: how long that takes says nothing about us.
             await release.helm().upgrade({"images": {"fractiond": {"tag": MISSING_TAG, "pullPolicy": "Never"}}})
             try:
-                first, second = await in_order_of_replacement(release)
+                first, other = await in_order_of_replacement(release)
                 await afterwards.enter_async_context(sabotage.tagged(release.cluster.worker(first), image, tagged))
-                said = await sabotage.node_says(release, second, "ErrImageNeverPull")
+                said = await sabotage.node_says(release, other, "ErrImageNeverPull")
                 await release.node_is(first, "True")
                 (replaced,) = await release.pods(FRACTIOND, node=first)
                 rollout = client.condition(await release.config(), "FractiondReady") or {}
