@@ -54,6 +54,7 @@ What faults are measured with:
 
     witness            sees what really runs, and whether its fence is there; spells sums up
     faults             tenants, new pods and the witness around a fault; outcomes keeps what it did
+    sabotage           what is done to a cluster
     smallrun           a worker whose /run can be full
     wallclock          the clock of the product's programs, moved; by clockshift.c, which clockruntime preloads
 """
