@@ -42,6 +42,12 @@ def refusal_of(manifest: dict[str, Any]) -> InvalidResource:
     return caught.value
 
 
+def refusal(*problems: Problem) -> InvalidResource:
+    """Refuse a resource of which nothing matters."""
+    config = Config("default", "", 0, "", is_deleting=False, finalizers=(), spec=Spec(node_selector={}))
+    return InvalidResource(problems, config)
+
+
 class TestRead:
     """A resource that the API server gives."""
 
@@ -334,3 +340,17 @@ class TestWriteStatus:
         manifest = a_config_manifest(status=resource.write_status(conditions, 4)["status"])
 
         assert (conditions, 4) == (resource.read(manifest).conditions, resource.read(manifest).observed_generation)
+
+
+class TestInvalidResource:
+    def test_text(self) -> None:
+        """The error names the object and all problems."""
+        error = refusal(Problem("a", 1, "is odd", "2"), Problem("b", 3, "is odd", "4"))
+
+        assert 'GpuFractioningConfig "default": a: 1 is odd; accepted: 2; b: 3 is odd; accepted: 4' == str(error)
+
+    def test_many(self) -> None:
+        """More problems than fit a condition are counted."""
+        error = refusal(*[Problem(f"a{number}", 1, "is odd", "2") for number in range(10)])
+
+        assert str(error).endswith("a7: 1 is odd; accepted: 2; and 2 more")

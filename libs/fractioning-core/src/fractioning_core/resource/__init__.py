@@ -3,7 +3,7 @@ The GpuFractioningConfig: its types, which are the source of the CRD, and how it
 
     identity        what it is called
     spec            what a user asks for
-    config          the whole object, and how it is read
+    config          the whole object, how it is read, and what is said of one that is not usable
     status          conditions
     crd             the CustomResourceDefinition
     fields          declares a field of a type: name, kind, description
@@ -13,14 +13,14 @@ The GpuFractioningConfig: its types, which are the source of the CRD, and how it
     sections        objects whose fields are declared
     volumes         a pod's volumes and mounts
     coreshapes      their fields, as Kubernetes publishes them
-    problems        what is wrong with a resource
+    problems        what is wrong with a value
 
 What the API server accepts by the schema, `read` accepts, and the other way round: an object that is stored is usable.
 """
 
-from fractioning_core.resource.config import Config, read, write_status
+from fractioning_core.resource.config import Config, InvalidResource, read, write_status
 from fractioning_core.resource.identity import API_VERSION, GROUP, KIND, NAME, NAMESPACE_ANNOTATION, PLURAL, VERSION
-from fractioning_core.resource.problems import InvalidResource, Problem
+from fractioning_core.resource.problems import Problem
 from fractioning_core.resource.sections import write
 from fractioning_core.resource.spec import (
     DEFAULT_METRIC_NAMES,

@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
+from fractioning_core.errors import InvalidInput, shown
 from fractioning_core.resource import identity, kinds, sections
 from fractioning_core.resource.kinds import Problems
-from fractioning_core.resource.problems import InvalidResource, Problem
+from fractioning_core.resource.problems import Problem
 from fractioning_core.resource.spec import Spec
 from fractioning_core.resource.status import Condition, Status
 
@@ -19,6 +20,8 @@ _NAME_ACCEPTED = f"'{identity.NAME}', since one configures the whole cluster"
 _SPEC = sections.section(Spec)
 _CONDITION = sections.section(Condition)
 _GENERATION = kinds.integer(bits=64)
+# The text goes into a condition, where a page helps nobody.
+_PROBLEMS_LIMIT = 8
 
 
 @attrs.frozen
@@ -42,6 +45,30 @@ class Config:
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
     served_from: str = ""
+
+
+@attrs.frozen(auto_exc=False)
+class InvalidResource(InvalidInput):
+    """
+    A GpuFractioningConfig with values that are not usable.
+
+    The API server refuses those; one that was stored under another schema can have them all the same, and has to be
+    reported and deleted like any other.
+
+    Attributes:
+        problems: all that is wrong, in the order of the schema.
+        config: the rest of it, with unusable values left out. Its node selector may be one of them and then is empty,
+            so it selects nodes only to clean up, never to start something on.
+    """
+
+    problems: tuple[Problem, ...]
+    config: Config
+
+    def __str__(self) -> str:
+        told = "; ".join(str(problem) for problem in self.problems[:_PROBLEMS_LIMIT])
+        untold = len(self.problems) - _PROBLEMS_LIMIT
+        more = f"; and {untold} more" if untold > 0 else ""
+        return f"{identity.KIND} {shown(self.config.name)}: {told}{more}"
 
 
 def read(manifest: Mapping[str, Any]) -> Config:
