@@ -71,7 +71,9 @@ async def prepare(
     if container.get("command"):
         raise LabError(f"container {container['name']} names a command; only the image's own is known here")
     argv = [*mounts.words(pod.seen), script(ENTRYPOINT), *container.get("args", ()), *flags]
-    environ = {**_variables(container, {"metadata.namespace": namespace, "metadata.name": name}), **pod.environ}
+    # No pod is posted. A Lease that went with one would be taken for left over.
+    fields = {"metadata.namespace": namespace, "metadata.name": name, "metadata.uid": ""}
+    environ = {**_variables(container, fields), **pod.environ}
     return Started(Service(name, argv, directory=directory, environ=environ), pod)
 
 

@@ -32,8 +32,6 @@ KEPT = {
     # which have these for as long as they live.
     f"configmaps {NAMESPACE}/kube-root-ca.crt",
     f"serviceaccounts {NAMESPACE}/default",
-    # The controller makes it, and nobody owns it.
-    f"leases {NAMESPACE}/{_LEASE_NAME}",
 }
 # What is not to happen is given so long.
 _QUIET_SECONDS = 5.0

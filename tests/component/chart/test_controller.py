@@ -24,7 +24,7 @@ def pod(manifests: Sequence[Manifest]) -> Mapping[str, Any]:
 def started(manifests: Sequence[Manifest]) -> Settings:
     """Start the controller with the arguments and the environment that its container has."""
     (container,) = pod(manifests)["spec"]["containers"]
-    fields = {"metadata.namespace": "gpu-fractioning", "metadata.name": "gpu-fractioning-x"}
+    fields = {"metadata.namespace": "gpu-fractioning", "metadata.name": "gpu-fractioning-x", "metadata.uid": "4f2c"}
     environ = {
         each["name"]: each["value"] if "value" in each else fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
         for each in container["env"]
@@ -54,6 +54,7 @@ DEFAULT = Settings(
     leader_elect=True,
     pod_namespace="gpu-fractioning",
     identity="gpu-fractioning-x",
+    pod_uid="4f2c",
 )
 
 

@@ -42,6 +42,7 @@ DEFAULTS = {
     "leader_elect": False,
     "pod_namespace": "default",
     "identity": "",
+    "pod_uid": "",
     "development": False,
 }
 

@@ -21,6 +21,7 @@ from fractioning_core.kube import timestamps
 from fractioning_core.kube.election import Election
 from fractioning_core.kube.events import Recorder
 from fractioning_core.kube.incluster import Account
+from fractioning_core.kube.lease import Pod
 from fractioning_core.kube.nodes import Nodes
 from fractioning_core.kube.objects import Objects
 from fractioning_core.kube.transport import Api, StreamingApi, Transport
@@ -178,6 +179,7 @@ async def _candidate(stack: AsyncExitStack, chosen: Settings, transport: Streami
         identity=chosen.identity or f"{socket.gethostname()}_{uuid.uuid4()}",
         changed=look,
         utcnow=timestamps.utcnow,
+        pod=Pod(chosen.identity, chosen.pod_uid) if chosen.identity and chosen.pod_uid else None,
     )
     return await stack.enter_async_context(election)
 

@@ -252,6 +252,15 @@ class Settings:
     )
     """The name of a pod lets its next container take the lease up at once."""
 
+    pod_uid: str = settings.string(
+        "pod-uid",
+        env="POD_UID",
+        default="",
+        group=OPERATION,
+        help="uid of the pod that --identity names; the lease then goes with it. Empty lets the lease stay",
+    )
+    """From the downward API. Of another pod than the name it would be taken for gone, and the lease with it."""
+
     development: bool = settings.boolean(
         "development",
         default=False,

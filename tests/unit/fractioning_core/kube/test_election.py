@@ -11,7 +11,7 @@ import pytest_asyncio
 from fractioning_core.errors import FractioningError
 from fractioning_core.kube.election import LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS, WRITE_SECONDS, Election
 from fractioning_core.kube.errors import ApiUnreachable, Forbidden, LeaseLost
-from fractioning_core.kube.lease import LEASES
+from fractioning_core.kube.lease import LEASES, Pod
 from fractioning_core.kube.transport import DEADLINE_SECONDS, Request
 from fractioning_core.testing.cluster import FakeCluster
 
@@ -91,7 +91,7 @@ class Scene:
     cluster: FakeCluster = attrs.field(factory=FakeCluster)
     _candidates: list[Candidate] = attrs.field(factory=list)
 
-    def candidate(self, identity: str, *, clock_ahead: timedelta = timedelta(0)) -> Candidate:
+    def candidate(self, identity: str, *, clock_ahead: timedelta = timedelta(0), pod: Pod | None = None) -> Candidate:
         """
         Let one more stand.
         """
@@ -103,6 +103,7 @@ class Scene:
             identity=identity,
             changed=lambda: changes.append(now()),
             utcnow=lambda: EPOCH + clock_ahead + timedelta(seconds=now()),
+            pod=pod,
         )
         candidate = Candidate(election, line, changes, asyncio.create_task(election.run()))
         self._candidates.append(candidate)
@@ -116,13 +117,20 @@ class Scene:
         return [each.election.identity for each in self._candidates if each.election.is_leader]
 
     @property
+    def manifest(self) -> Mapping[str, Any]:
+        """
+        The Lease.
+        """
+        lease = self.cluster.get(LEASES_HERE, "controller")
+        assert lease is not None
+        return lease
+
+    @property
     def record(self) -> Mapping[str, Any]:
         """
         What the Lease says.
         """
-        lease = self.cluster.get(LEASES_HERE, "controller")
-        assert lease is not None
-        spec: Mapping[str, Any] = lease["spec"]
+        spec: Mapping[str, Any] = self.manifest["spec"]
         return spec
 
     async def end(self) -> None:
@@ -263,11 +271,42 @@ class TestTaking:
         )
         assert 3 == len(first.changes)
 
+    async def test_gone_with_a_pod(self, scene: Scene) -> None:
+        """
+        A lease that was given back, and goes with its holder's pod while it is being taken, is made anew in silence.
+        """
+        first = scene.candidate("first")
+        await asyncio.sleep(1)
+        second = scene.candidate("second")
+        await asyncio.sleep(1.5)
+        second.line.delay_seconds = 1.0
+        await first.leave()
+        # Between the answer that it is free and the request that takes it.
+        await asyncio.sleep(1.8)
+        scene.cluster.remove(LEASES_HERE, "controller")
+        await asyncio.sleep(6)
+
+        assert (["second"], "second", 1) == (scene.leaders, scene.record["holderIdentity"], len(second.changes))
+
 
 class TestKeeping:
     """
     What a leader does with its lease.
     """
+
+    async def test_pod(self, scene: Scene) -> None:
+        """
+        The lease is owned by the leader's pod, from its first moment through renewals until it is given back.
+        """
+        first = scene.candidate("first", pod=Pod("first", "uid"))
+        owners = []
+        for _ in range(3):
+            await asyncio.sleep(3)
+            owners.append(scene.manifest["metadata"]["ownerReferences"])
+        await first.leave()
+        owners.append(scene.manifest["metadata"]["ownerReferences"])
+
+        assert [[{"apiVersion": "v1", "kind": "Pod", "name": "first", "uid": "uid"}]] * 4 == owners
 
     async def test_renewed(self, scene: Scene) -> None:
         """

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from fractioning_core.kube import lease
-from fractioning_core.kube.lease import Lease, Sighting
+from fractioning_core.kube.lease import Lease, Pod, Sighting
 
 NOW = "2026-03-04T05:06:07.000000Z"
 MINE = Lease("me", 15, 3, "2026-01-01T00:00:00.000000Z", "7")
@@ -73,6 +73,22 @@ class TestLease:
         A lease that is given back has no holder and lasts no time to speak of.
         """
         assert ("7", "", 1, NOW, NOW, 3) == written(lease.released("l", MINE, now=NOW))
+
+    @pytest.mark.parametrize(
+        ("pod", "owners"),
+        [
+            pytest.param(None, None, id="no pod"),
+            pytest.param(Pod("p", "u"), [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}], id="a pod"),
+        ],
+    )
+    def test_owner(self, pod: Pod | None, owners: list[dict[str, str]] | None) -> None:
+        """
+        A lease goes with the pod that holds it, or has given it back last.
+        """
+        held = lease.held("l", by="me", duration_seconds=15.0, before=OTHERS, now=NOW, pod=pod)
+        released = lease.released("l", MINE, now=NOW, pod=pod)
+
+        assert [owners, owners] == [each["metadata"].get("ownerReferences") for each in (held, released)]
 
 
 class TestSighting:

@@ -27,7 +27,7 @@ from typing import Self, TypeVar
 from fractioning_core.errors import InvalidInput, ProtocolViolation, Unavailable
 from fractioning_core.kube import lease, timestamps
 from fractioning_core.kube.errors import ApiUnreachable, Conflict, LeaseLost, NotFound
-from fractioning_core.kube.lease import LEASES, Lease, Sighting
+from fractioning_core.kube.lease import LEASES, Lease, Pod, Sighting
 from fractioning_core.kube.objects import Objects
 from fractioning_core.kube.transport import DEADLINE_SECONDS, Api
 
@@ -59,6 +59,7 @@ class Election:
         identity: What this candidate is called, and no other that lives.
         changed: Called when it begins or ceases to lead, and when `problem` changes.
         utcnow: Tells the time, for people who read the Lease; nothing is decided by it.
+        pod: The pod that the Lease is to go with; None lets it stay.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Election:
         identity: str,
         changed: Callable[[], None],
         utcnow: Callable[[], datetime],
+        pod: Pod | None = None,
     ) -> None:
         self.identity = identity
         self.problem = ""
@@ -81,6 +83,7 @@ class Election:
         self._name = name
         self._changed = changed
         self._utcnow = utcnow
+        self._pod = pod
         self._seen: Sighting | None = None
         self._is_missing = False
         """Whether there was no Lease when it was last read: somebody deleted it, and its holder may not know yet."""
@@ -162,7 +165,8 @@ class Election:
             raise LeaseLost(self._path, f"{self.holder} has it")
         # One that is ours although we do not lead was held by the process before us in the same pod.
         if self._seen is None or self.holder == self.identity or self._seen.is_free(_now()):
-            with suppress(Conflict):
+            # Not found: it went with the pod of the former holder meanwhile.
+            with suppress(Conflict, NotFound):
                 await self._hold()
 
     async def _look(self) -> None:
@@ -178,7 +182,12 @@ class Election:
         sent = _now()
         before = self._seen.lease if self._seen and not self._is_missing else None
         wanted = lease.held(
-            self._name, by=self.identity, duration_seconds=LEASE_SECONDS, before=before, now=self._moment()
+            self._name,
+            by=self.identity,
+            duration_seconds=LEASE_SECONDS,
+            before=before,
+            now=self._moment(),
+            pod=self._pod,
         )
         if before is None:
             manifest = await self._soon(self._objects.create(self._collection.path, wanted))
@@ -199,7 +208,8 @@ class Election:
 
     async def _give_back(self) -> None:
         if self._seen is not None and self.holder == self.identity:
-            await self._objects.replace(self._path, lease.released(self._name, self._seen.lease, now=self._moment()))
+            given = lease.released(self._name, self._seen.lease, now=self._moment(), pod=self._pod)
+            await self._objects.replace(self._path, given)
 
     async def _soon(self, answer: Awaitable[T]) -> T:
         try:

@@ -56,6 +56,23 @@ class Lease:
 
 
 @attrs.frozen
+class Pod:
+    """
+    The pod that a candidate runs in. A Lease that it holds goes with it: then nothing is left of an installation that
+    is removed, and the next one need not wait for a lease that nobody gave back.
+    """
+
+    name: str
+    uid: str
+
+    def as_owner(self) -> dict[str, str]:
+        """
+        Make the owner reference. It does not hold up the pod's deletion.
+        """
+        return {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+
+
+@attrs.frozen
 class Sighting:
     """
     A record, and when it was first seen as it is.
@@ -77,7 +94,9 @@ class Sighting:
         return not self.lease.holder or now >= self.since + self.lease.duration_seconds
 
 
-def held(name: str, *, by: str, duration_seconds: float, before: Lease | None, now: str) -> dict[str, Any]:
+def held(
+    name: str, *, by: str, duration_seconds: float, before: Lease | None, now: str, pod: Pod | None = None
+) -> dict[str, Any]:
     """
     Make the object with which a lease is taken or renewed.
 
@@ -87,6 +106,7 @@ def held(name: str, *, by: str, duration_seconds: float, before: Lease | None, n
         duration_seconds: How long it lasts.
         before: What it says now; None when there is none yet.
         now: The time as a `MicroTime`, for people to read.
+        pod: Whose pod it goes with; None where that is not known, and then it stays.
     """
     is_mine = before is not None and before.holder == by
     transitions = 0 if before is None else before.transitions
@@ -97,10 +117,10 @@ def held(name: str, *, by: str, duration_seconds: float, before: Lease | None, n
         "renewTime": now,
         "leaseTransitions": transitions if is_mine or before is None else transitions + 1,
     }
-    return _manifest(name, spec, before)
+    return _manifest(name, spec, before, pod)
 
 
-def released(name: str, before: Lease, *, now: str) -> dict[str, Any]:
+def released(name: str, before: Lease, *, now: str, pod: Pod | None = None) -> dict[str, Any]:
     """
     Make the object with which a lease is given back.
     """
@@ -111,9 +131,13 @@ def released(name: str, before: Lease, *, now: str) -> dict[str, Any]:
         "renewTime": now,
         "leaseTransitions": before.transitions,
     }
-    return _manifest(name, spec, before)
+    return _manifest(name, spec, before, pod)
 
 
-def _manifest(name: str, spec: Mapping[str, Any], before: Lease | None) -> dict[str, Any]:
-    metadata = {"name": name} if before is None else {"name": name, "resourceVersion": before.version}
+def _manifest(name: str, spec: Mapping[str, Any], before: Lease | None, pod: Pod | None) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name}
+    if before is not None:
+        metadata["resourceVersion"] = before.version
+    if pod is not None:
+        metadata["ownerReferences"] = [pod.as_owner()]
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
