@@ -17,7 +17,7 @@ from clusterlab import client, faults, processes, sabotage
 from clusterlab.client import NODES
 from clusterlab.faults import TENANTS_PER_WORKER, Scene
 from clusterlab.placement import NODE_CONDITION
-from clusterlab.release import MPSD, Release
+from clusterlab.release import FRACTIOND, MPSD, Release
 from clusterlab.worker import RunningWorker
 from fractioning_core import names
 from lab import waiting
@@ -72,7 +72,8 @@ async def gone_from(release: Release, node: str) -> None:
     """
 
     async def is_gone() -> bool:
-        return not await release.pods(node=node)
+        # Not the controller: it may well be there, and stays.
+        return not [pod for name in (FRACTIOND, MPSD) for pod in await release.pods(name, node=node)]
 
     await waiting.until_awaited(is_gone, what=f"no daemon on {node}", timeout_seconds=SECONDS)
     await release.api.until(
