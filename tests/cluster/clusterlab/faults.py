@@ -60,8 +60,8 @@ def tenant(name: str, gpu: str, *, worker: str = "") -> Object:
     pod = pods_of.manifest(name, container, annotations={**pods_of.memory(limit=f"{LIMIT_MIB}Mi"), **devices})
     every_gpu = {"name": names.ENV_VISIBLE_DEVICES, "value": "all"}
     pod["spec"]["containers"][0]["env"] = [*witness.marks(name, limit_mib=LIMIT_MIB, gpu=gpu), every_gpu]
-    # A program that is the first of its PID namespace does not hear TERM before it has a handler for it, and one that is
-    # stopped in its first instants would take its whole grace.
+    # The first program of a PID namespace does not hear TERM before it has a handler for it, and one that is stopped in
+    # its first instants would take its whole grace.
     pod["spec"]["shareProcessNamespace"] = True
     if worker:
         pod["spec"]["nodeName"] = worker
