@@ -6,12 +6,15 @@ that it was built on.
 from __future__ import annotations
 
 import functools
+import platform
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from pip._internal.models.index import PyPI
 
 from imagelab.archive import REPOSITORY, Image
 
@@ -54,10 +57,13 @@ def of_this_machine() -> Mapping[str, re.Pattern[bytes]]:
     # A shorter name is a word of its own.
     names = [name for name in (socket.gethostname(),) if len(name) > 6]
     servers = re.findall(r"://(?:[^/@\s]*@)?([^/:\s']+)", _sources())
+    # Everybody's, and named in packages' own documents: where pip and the distribution look when nobody says otherwise.
+    home = platform.freedesktop_os_release()["HOME_URL"].split("/")[2].removeprefix("www.")
+    public = {PyPI.netloc, PyPI.file_storage_domain, f"deb.{home}", f"security.{home}", "localhost"}
     return {
         f"word of this machine, {word}": re.compile(re.escape(word.encode()))
         for word in dict.fromkeys([*places, *names, *servers])
-        if word not in _PUBLIC
+        if word not in public
     }
 
 
@@ -91,7 +97,3 @@ def matches(content: bytes, kinds: Mapping[str, re.Pattern[bytes]]) -> Iterator[
             continue
         for match in dict.fromkeys(pattern.findall(content)):
             yield f"{kind}: {match[:80].decode(errors='replace')}"
-
-
-# Everybody's, and named in packages' own documents.
-_PUBLIC = frozenset({"pypi.org", "files.pythonhosted.org", "deb.debian.org", "security.debian.org", "localhost"})
