@@ -1,10 +1,12 @@
 """
-Real runtimes for the tests in this folder: one containerd per version for the whole run, clean of pods for each test.
+Real runtimes for the tests in this folder: one containerd per version for the whole run, clean of pods for each test;
+and an mpsd.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -12,6 +14,7 @@ from lab import toolchain
 from lab.containerd import Containerd
 from lab.cri import Cri
 from lab.errors import MissingToolchain
+from lab.mpsd import Mpsd
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session", params=toolchain.VERSIONS)
@@ -39,3 +42,13 @@ async def cri(containerd: Containerd) -> AsyncIterator[Cri]:
             # A restart test failed half-way; the tests after it are not to pay for it.
             await containerd.start()
         await driver.remove_all_pods()
+
+
+@pytest_asyncio.fixture
+async def mpsd(tmp_path: Path) -> AsyncIterator[Mpsd]:
+    """
+    A ready mpsd, checked once a second.
+    """
+    async with Mpsd(directory=tmp_path, flags=["--probe-interval=1s", "--probe-timeout=1s"]) as running:
+        await running.ready()
+        yield running

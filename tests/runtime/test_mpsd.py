@@ -12,25 +12,14 @@ import signal
 import socket
 import stat
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from lab import waiting
 from lab.mpsd import Mpsd
 from simgpu import programs
 from simgpu.state import Machine, Mps
-
-
-@pytest_asyncio.fixture
-async def mpsd(tmp_path: Path) -> AsyncIterator[Mpsd]:
-    """
-    A ready mpsd, checked once a second.
-    """
-    async with Mpsd(directory=tmp_path, flags=["--probe-interval=1s", "--probe-timeout=1s"]) as running:
-        await running.ready()
-        yield running
 
 
 async def gone(pids: list[int]) -> None:

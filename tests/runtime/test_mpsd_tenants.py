@@ -10,26 +10,15 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest_asyncio
 from lab.mpsd import Mpsd
 from mpsd import daemonfiles
 
 # Waits for the daemon's own lock to go, and then has it until its input ends.
 HOLD = "import fcntl; file = open({!r}, 'r+'); print('waits', flush=True); fcntl.lockf(file, fcntl.LOCK_EX); input()"
-
-
-@pytest_asyncio.fixture
-async def mpsd(tmp_path: Path) -> AsyncIterator[Mpsd]:
-    """
-    A ready mpsd, checked once a second.
-    """
-    async with Mpsd(directory=tmp_path, flags=["--probe-interval=1s", "--probe-timeout=1s"]) as running:
-        await running.ready()
-        yield running
 
 
 @contextmanager

@@ -28,14 +28,12 @@ from clusterlab.client import NODES, Client, Object, condition
 from clusterlab.cluster import Cluster
 from clusterlab.placement import NODE_CONDITION
 from clusterlab.release import Release
-from clusterlab.worker import RunningWorker
+from clusterlab.worker import KNOWN_IMAGE, RunningWorker
 
 CLIENT_LABEL = "nvidia.com/gpu.deploy.client"
 UPGRADE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
 PAUSED = "paused-for-driver-upgrade"
 _IMAGES = ("--namespace=k8s.io", "images")
-# CRI marks an image so once it has taken note of it.
-_KNOWN_IMAGE = "io.cri-containerd.image=managed"
 _KNOWN_SECONDS = 30.0
 _SAID_SECONDS = 90.0
 
@@ -113,7 +111,7 @@ async def tagged(worker: RunningWorker, image: str, name: str) -> AsyncIterator[
     await worker.ctr(*_IMAGES, "tag", "--force", image, name)
 
     async def is_known() -> bool:
-        return _KNOWN_IMAGE in await worker.ctr(*_IMAGES, "list", f"name=={name}")
+        return KNOWN_IMAGE in await worker.ctr(*_IMAGES, "list", f"name=={name}")
 
     await waiting.until_awaited(is_known, what=f"CRI to note {name}", timeout_seconds=_KNOWN_SECONDS)
     try:

@@ -31,7 +31,7 @@ _NAMESPACES = {"mount": "mnt", "net": "net", "uts": "uts", "pid": "pid_for_child
 _START_SECONDS = 60.0
 _CGROUPS = Path("/sys/fs/cgroup")
 # CRI marks an image with this label once it has taken note of it; before, the kubelet would try to pull it.
-_KNOWN_IMAGE = "io.cri-containerd.image=managed"
+KNOWN_IMAGE = "io.cri-containerd.image=managed"
 
 
 @attrs.frozen
@@ -167,7 +167,7 @@ class RunningWorker:
         async def known() -> set[str] | None:
             listed = await self.ctr("--namespace=k8s.io", "images", "list")
             lines = [line for line in listed.splitlines()[1:] if line]
-            return {line.split()[0] for line in lines} if all(_KNOWN_IMAGE in line for line in lines) else None
+            return {line.split()[0] for line in lines} if all(KNOWN_IMAGE in line for line in lines) else None
 
         now = await waiting.until_awaited(
             known, what=f"CRI of {self.worker.name} to note {archive.name}", timeout_seconds=_START_SECONDS
