@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest_asyncio
 from apilab import audit, objects
 from apilab.cluster import GPU_LABELS, Cluster
 from apilab.gate import Gate
+from apilab.kubelets import Pod
 from apilab.objects import ServiceAccount
 from fractioning_core.kube.collections import Collection, Key
 from fractioning_core.kube.errors import ApiOverloaded, Conflict, Forbidden
@@ -52,6 +53,13 @@ async def come_to(cluster: Cluster, expected: tuple[int, int]) -> None:
     await cluster.until(is_so, what=f"{expected} pods wanted and ready")
 
 
+def own_pods(cluster: Cluster) -> Sequence[Pod]:
+    """
+    List the DaemonSet's pods; those of tests before may still be there.
+    """
+    return [pod for pod in cluster.kubelets.pods if pod.component == "probe"]
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def account(cluster: Cluster) -> ServiceAccount:
     """
@@ -84,20 +92,20 @@ class TestKubelets:
         await come_to(lab, (2, 2))
         lab.kubelets.sicken("lab-b", "CrashLoopBackOff")
         await come_to(lab, (2, 1))
-        reasons = {pod.target: pod.reason for pod in lab.kubelets.pods}
+        reasons = {pod.target: pod.reason for pod in own_pods(lab)}
         lab.kubelets.heal("lab-b")
         await come_to(lab, (2, 2))
         lab.kubelets.stop("lab-a")
         await lab.objects.delete(DAEMONSETS.item_path("probe"))
 
         async def left() -> bool:
-            return [pod.target for pod in lab.kubelets.pods if pod.is_deleted] == ["lab-a"]
+            return [pod.target for pod in own_pods(lab)] == ["lab-a"]
 
         await lab.until(left, what="one pod left")
         lab.kubelets.start("lab-a")
 
         async def none_left() -> bool:
-            return not lab.kubelets.pods
+            return not own_pods(lab)
 
         await lab.until(none_left, what="no pod left")
         assert {"lab-a": "", "lab-b": "CrashLoopBackOff"} == reasons

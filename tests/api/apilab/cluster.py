@@ -228,14 +228,20 @@ class Cluster:
         """
         with suppress(Conflict):
             await self.objects.create(DEFINITIONS.path, definition)
-        name = definition["metadata"]["name"]
+        spec = definition["spec"]
+        (version,) = [each["name"] for each in spec["versions"] if each["served"]]
+        path = Collection(spec["group"], version, spec["names"]["plural"]).path
 
-        async def is_established() -> bool:
-            found = await self.objects.get(DEFINITIONS.item_path(name)) or {}
-            kinds = {each["type"]: each["status"] for each in found.get("status", {}).get("conditions") or ()}
-            return kinds.get("Established") == "True"
+        # A CRD says that it is established a moment before the server knows its objects, and whoever asks in between
+        # takes them for absent.
+        async def is_served() -> bool:
+            try:
+                await self.admin.ask(Request("GET", path))
+            except FractioningError:
+                return False
+            return True
 
-        await self.until(is_established, what=f"CRD {name}")
+        await self.until(is_served, what=f"{path} to be served")
 
     async def undefine(self, definition: Object) -> None:
         """
