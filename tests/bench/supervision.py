@@ -105,7 +105,11 @@ async def _recovery_ms(mpsd: Mpsd, attempt: int) -> float:
             return False
 
     await waiting.until(
-        is_back, what=f"the socket after crash {attempt}", timeout_seconds=90.0, details=mpsd.service.output
+        is_back,
+        what=f"the socket after crash {attempt}",
+        timeout_seconds=90.0,
+        details=mpsd.service.output,
+        longest_poll_seconds=waiting.POLL_SECONDS,
     )
     took = (loop.time() - begun - BACKOFF_SECONDS) * 1000
     await mpsd.ready()
