@@ -7,6 +7,7 @@ here needs kube-proxy. A network namespace is named by a process in it, and is g
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from lab import waiting
@@ -27,6 +28,15 @@ def inside(pid: int) -> list[str]:
     """
     # Not `ip netns exec`, which mounts a /sys of its own that has no cgroups.
     return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+
+
+def is_same(pid: int, other: int) -> bool:
+    """
+    Tell whether two processes are in the same network; one that has ended is in none.
+    """
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return _namespace(pid) == _namespace(other)
+    return False
 
 
 async def make_plane(pid: int) -> None:
@@ -58,6 +68,8 @@ async def connect(plane_pid: int, worker_pid: int, worker: Worker) -> None:
     )
     await _script(
         plane_pid,
+        # The cable of a worker that has lost its power goes some time after its last process.
+        f"ip link del {plug} 2>/dev/null || true",
         f"ip link add {plug} type veth peer name eth0 netns {worker_pid}",
         f"ip link set {plug} master {_BRIDGE} up",
         f"ip route replace {worker.pod_subnet} via {worker.address}",

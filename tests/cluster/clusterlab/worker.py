@@ -29,6 +29,7 @@ _INIT = Path(__file__).with_name("init.sh")
 # The worker's first process is the child of the one that is known here.
 _NAMESPACES = {"mount": "mnt", "net": "net", "uts": "uts", "pid": "pid_for_children"}
 _START_SECONDS = 60.0
+_END_SECONDS = 30.0
 _CGROUPS = Path("/sys/fs/cgroup")
 # CRI marks an image with this label once it has taken note of it; before, the kubelet would try to pull it.
 KNOWN_IMAGE = "io.cri-containerd.image=managed"
@@ -121,7 +122,14 @@ class RunningWorker:
         """
         End it as a power failure would: every process in it, at once; its disk stays.
         """
+        inside = {pid for pid in self.parts.pids() if network.is_same(pid, self.pid)}
         await self.parts.end(self.part)
+        # The kernel ends the others after their first one, each in its own time.
+        await waiting.until(
+            lambda: inside.isdisjoint(self.parts.pids()),
+            what=f"processes of {self.worker.name} to end",
+            timeout_seconds=_END_SECONDS,
+        )
         await sweep.remove_cgroups(self.cgroup)
         # What was in memory is gone.
         shutil.rmtree(self.files.run)
