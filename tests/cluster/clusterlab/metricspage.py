@@ -17,6 +17,8 @@ SM = "gpu_fractioning_gpu_sm_utilization_percent"
 SM_NORMALIZED = "gpu_fractioning_gpu_sm_utilization_percent_normalized"
 # A cycle takes 5 s, and fractiond's record has to be there first.
 SECONDS = 40.0
+# A container has its record until it is removed, which the kubelet may leave to its garbage collection of every minute.
+_GONE_SECONDS = 120.0
 _PORT = 2112
 
 
@@ -68,7 +70,7 @@ class Page:
 
         if not values:
             await waiting.until_awaited(
-                lambda: self._none(name, labels), what=f"no {name} {labels}", timeout_seconds=SECONDS
+                lambda: self._none(name, labels), what=f"no {name} {labels}", timeout_seconds=_GONE_SECONDS
             )
             return ()
         return await waiting.until_awaited(
