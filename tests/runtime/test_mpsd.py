@@ -226,6 +226,15 @@ class TestTheSocketGoes:
 
         assert 1.0 == await mpsd.metric("restarts_total", reason="socket_missing")
 
+    async def test_deleted_unseen(self, tmp_path: Path) -> None:
+        """A daemon's first socket that goes before anybody looked is told as gone, not as one that is still to come."""
+        async with Mpsd(directory=tmp_path) as mpsd:
+            async with asyncio.TaskGroup() as group:
+                deleting = group.create_task(_delete_repeatedly(mpsd.socket, asyncio.Event(), every_seconds=0.001))
+                await mpsd.not_ready("the control socket is gone")
+                deleting.cancel()
+            await mpsd.ready(timeout_seconds=10.0)
+
     async def test_deleted_again_and_again(self, tmp_path: Path) -> None:
         """Not ready while somebody deletes the socket every 500 ms, ready within 10 s after."""
         async with Mpsd(directory=tmp_path) as mpsd:
@@ -242,10 +251,10 @@ class TestTheSocketGoes:
             assert mpsd.socket.is_socket()
 
 
-async def _delete_repeatedly(path: Path, stop: asyncio.Event) -> None:
+async def _delete_repeatedly(path: Path, stop: asyncio.Event, *, every_seconds: float = 0.5) -> None:
     while not stop.is_set():
         path.unlink(missing_ok=True)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(every_seconds)
 
 
 async def _readyz_after(mpsd: Mpsd, seconds: float) -> int:

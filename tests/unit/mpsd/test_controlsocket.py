@@ -53,6 +53,48 @@ class TestLook:
         assert 2 == len(seen)
 
 
+class TestIsOpen:
+    def test_there_and_deleted(self, tmp_path: Path) -> None:
+        """Who made it has it until he closes it, whatever becomes of the file."""
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(tmp_path / "control"))
+            bound = is_open(tmp_path)
+            made.listen()
+            listening = is_open(tmp_path)
+            (tmp_path / "control").unlink()
+            deleted = is_open(tmp_path)
+
+        assert (False, True, True, False) == (bound, listening, deleted, is_open(tmp_path))
+
+    def test_of_another_place_or_process(self, tmp_path: Path) -> None:
+        """Only that very path counts, and only this process."""
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(tmp_path / "control"))
+            made.listen()
+
+            assert not is_open(tmp_path / "other")
+            assert not controlsocket.is_open(str(tmp_path), os.getppid())
+            assert not controlsocket.is_open(str(tmp_path), 0)
+
+    def test_a_path_with_spaces(self, tmp_path: Path) -> None:
+        """The kernel's table has it as it is."""
+        directory = tmp_path / "a  b"
+        directory.mkdir()
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(directory / "control"))
+            made.listen()
+
+            assert is_open(directory)
+
+    def test_no_table(self, tmp_path: Path) -> None:
+        """What cannot be read tells of nothing."""
+        assert not controlsocket.is_open(str(tmp_path), os.getpid(), proc_root=tmp_path)
+
+
+def is_open(directory: Path) -> bool:
+    return controlsocket.is_open(str(directory), os.getpid())
+
+
 class TestRemove:
     def test_once_and_again(self, tmp_path: Path) -> None:
         """One that is gone is fine."""

@@ -34,6 +34,7 @@ class World:
     reason: str = ""
     started_at: float = 0.0
     has_socket: bool = True
+    has_opened: bool = False
     identity: Identity = attrs.field(factory=lambda: Identity(1, 1, 1))
     others: tuple[int, ...] = ()
     difference: str = ""
@@ -77,6 +78,10 @@ class World:
     def socket(self) -> Identity | None:
         """Say what the test says."""
         return self.identity if self.has_socket else None
+
+    def has_opened_socket(self) -> bool:
+        """Say what the test says."""
+        return self.has_opened
 
     def other_daemons(self) -> tuple[int, ...]:
         """Say what the test says."""
@@ -360,6 +365,17 @@ class TestStarting:
             first = await until(lambda: bool(world.restarts))
 
         assert START_GRACE_SECONDS < first < START_GRACE_SECONDS + 5.0
+
+    async def test_one_that_went_unseen_is(self, world: World, health: Health, truth: Truth) -> None:
+        """What the daemon has made and is not there is gone, however young the daemon is."""
+        world.has_socket, world.has_opened = False, True
+        async with running(health):
+            first = await until(lambda: bool(world.restarts))
+            said = truth.readiness().reason
+
+        assert first < 2.0
+        assert said.startswith("the control socket is gone")
+        assert (Cause.SOCKET_MISSING, True) == world.restarts[0]
 
     async def test_one_that_was_there_has_no_such_moment(self, world: World, health: Health, truth: Truth) -> None:
         """A socket that goes right after the start is gone."""

@@ -73,6 +73,9 @@ class Disk(Protocol):
     def socket(self) -> Identity | None:
         """Identify the control socket; None when there is none; blocks."""
 
+    def has_opened_socket(self) -> bool:
+        """Tell whether our daemon has made its control socket, be it there or not; blocks."""
+
     def other_daemons(self) -> tuple[int, ...]:
         """List the control daemons of the same directory that we did not start; blocks."""
 
@@ -186,9 +189,11 @@ class Health:
         """
         Say what is wrong with the control socket; empty when nothing is, or it may still come.
         """
+        # In this order: one that was made by then and is not there is gone, though it was never seen.
+        was_there = run.socket is not None or await asyncio.to_thread(self._disk.has_opened_socket)
         found = await asyncio.to_thread(self._disk.socket)
         if found is None:
-            is_starting = run.socket is None and self._supervised.uptime_seconds < START_GRACE_SECONDS
+            is_starting = not was_there and self._supervised.uptime_seconds < START_GRACE_SECONDS
             return "" if is_starting else "the control socket is gone"
         if run.socket is None:
             others = await asyncio.to_thread(self._disk.other_daemons)

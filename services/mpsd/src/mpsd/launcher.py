@@ -200,6 +200,12 @@ class Launcher:
         """
         return controlsocket.look(self._plan.line.pipe_dir)
 
+    def has_opened_socket(self) -> bool:
+        """
+        Tell whether the daemon of the last start has made its control socket, be it there or not. Blocks.
+        """
+        return self._session is not None and controlsocket.is_open(self._plan.line.pipe_dir, self._session)
+
     def other_daemons(self) -> tuple[int, ...]:
         """
         List the control daemons of our pipe directory that are not of the last start. Blocks.
