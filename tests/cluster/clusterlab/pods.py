@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 from fractioning_core import names
+from fractioning_core.errors import Unavailable
 from lab import waiting
 from lab.image import BUSYBOX_IMAGE
 
@@ -143,10 +144,17 @@ class Pods:
 
     async def delete(self, name: str) -> None:
         """
-        Delete a pod, and wait until it is gone.
+        Delete a pod, and wait until it is gone; the API server may be on its way back from a fault.
         """
-        await self.api.delete(f"{PODS}/{name}", grace_seconds=0)
-        await self.api.until_gone(f"{PODS}/{name}", timeout_seconds=RUNNING_SECONDS)
+
+        async def is_gone() -> bool:
+            try:
+                await self.api.delete(f"{PODS}/{name}", grace_seconds=0)
+                return await self.api.get(f"{PODS}/{name}") is None
+            except Unavailable:
+                return False
+
+        await waiting.until_awaited(is_gone, what=f"the end of {name}", timeout_seconds=RUNNING_SECONDS)
 
     async def delete_all(self) -> None:
         """
