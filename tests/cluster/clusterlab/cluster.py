@@ -19,7 +19,7 @@ from fractioning_core.kube.transport import Request, Transport
 from lab import image, sweep, waiting
 
 from clusterlab import binder, client, controlplane, gpuoperator, machine
-from clusterlab.client import NODES, Client
+from clusterlab.client import NODES, Client, Object
 from clusterlab.controlplane import ControlPlane
 from clusterlab.errors import AlreadyUp, NotUp, Remains
 from clusterlab.layout import DEFAULT, Layout
@@ -196,7 +196,7 @@ class Cluster:
         async with self.plane.admin() as api:
             await _make_objects(Client(api))
             self._start_scheduler()
-            await _wait_for_nodes(Client(api), self.running_workers())
+            await self._wait_for_nodes(Client(api))
         say("workers are Ready")
 
     async def _start_worker(self, worker: RunningWorker, archive: Path, say: Callable[[str], None]) -> None:
@@ -217,6 +217,24 @@ class Cluster:
         await self.plane.finish()
         say("API server serves")
 
+    async def _wait_for_nodes(self, api: Client) -> None:
+        def is_usable(node: Object) -> bool:
+            # It is Kubernetes' controllers that take the taints of a new node away.
+            self.plane.check()
+            return client.is_true(node, "Ready") and not node["spec"].get("taints")
+
+        for worker in self.running_workers():
+            await api.until(
+                f"{NODES}/{worker.worker.name}",
+                is_usable,
+                what=f"{worker.worker.name} to be Ready and without taints",
+                timeout_seconds=_READY_SECONDS,
+                details=worker.output,
+            )
+        # The API server refuses pods of a namespace without it.
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        await api.until(account, lambda _: True, what="the ServiceAccount of pods", timeout_seconds=_READY_SECONDS)
+
 
 async def _make_objects(api: Client) -> None:
     """
@@ -235,17 +253,3 @@ async def _make_objects(api: Client) -> None:
     await waiting.until_awaited(is_served, what="ClusterPolicies", timeout_seconds=_READY_SECONDS)
     await api.create(policies.POLICIES.path, policies.policy(gpuoperator.POLICY))
     await api.patch(policies.POLICIES.subresource(gpuoperator.POLICY, "status"), {"status": gpuoperator.status()})
-
-
-async def _wait_for_nodes(api: Client, workers: Sequence[RunningWorker]) -> None:
-    for worker in workers:
-        await api.until(
-            f"{NODES}/{worker.worker.name}",
-            lambda node: client.is_true(node, "Ready") and not node["spec"].get("taints"),
-            what=f"{worker.worker.name} to be Ready",
-            timeout_seconds=_READY_SECONDS,
-            details=worker.output,
-        )
-    # The API server refuses pods of a namespace without it.
-    account = "/api/v1/namespaces/default/serviceaccounts/default"
-    await api.until(account, lambda _: True, what="the ServiceAccount of pods", timeout_seconds=_READY_SECONDS)

@@ -16,11 +16,12 @@ from apilab.controlplane import ISSUER
 from fractioning_core.errors import FractioningError
 from fractioning_core.kube.incluster import Account
 from fractioning_core.kube.tokens import FixedTokens
-from fractioning_core.kube.transport import Request, Transport
+from fractioning_core.kube.transport import Transport
 from lab import waiting
 from lab.errors import Died
 
 from clusterlab import configs, network
+from clusterlab.client import Client
 from clusterlab.layout import Layout
 from clusterlab.parts import Parts
 from clusterlab.programs import program
@@ -124,6 +125,17 @@ class ControlPlane:
         """
         await self.parts.end(SERVER)
 
+    def check(self, *names: str) -> None:
+        """
+        See that these of its servers run; by default all.
+
+        Raises:
+            Died: One does not.
+        """
+        for name in names or PARTS:
+            if self.parts.pid(name) is None:
+                raise Died(name, None, self._log(name))
+
     async def serves(self) -> None:
         """
         Wait until the API server answers.
@@ -131,13 +143,11 @@ class ControlPlane:
         async with self.admin() as api:
 
             async def answers() -> bool:
-                for name in (GATEWAY, ETCD, SERVER):
-                    if self.parts.pid(name) is None:
-                        raise Died(name, None, self._log(name))
+                self.check(GATEWAY, ETCD, SERVER)
                 try:
-                    # Ready, it says, once every post-start hook has run, those that make the system's roles among them.
-                    await api.ask(Request("GET", "/api/v1/namespaces/default"))
-                    await api.ask(Request("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node"))
+                    # Ready, it says, once every post-start hook has run: before, its own roles may not be there, and
+                    # Kubernetes' controllers end when they are refused.
+                    await Client(api).text("/readyz")
                 except FractioningError:
                     return False
                 return True
