@@ -32,6 +32,7 @@ from apilab.certificates import Certificates
 # 7 s on two idle cores; a suite shares them with whatever else runs.
 READY_SECONDS = 120.0
 ISSUER = "https://kubernetes.default.svc"
+_SILENCE_SECONDS = 5.0
 _ADMIN_TOKEN = "admin-of-the-lab"  # noqa: S105 - of a server that lives for one test run, on loopback
 # Who a ServiceAccount is and what it asked for, without bodies. The lab's own requests would only swell the log.
 _AUDIT_POLICY = {
@@ -138,11 +139,7 @@ class ControlPlane:
             async def serves() -> bool:
                 if server.exit_code is not None:
                     raise Died(server.name, server.exit_code, server.output())
-                try:
-                    await api.ask(Request("GET", "/api/v1/namespaces/default"))
-                except FractioningError:
-                    return False
-                return True
+                return await is_ready(api)
 
             await waiting.until_awaited(
                 serves, what="the API server", timeout_seconds=READY_SECONDS, details=server.output
@@ -236,6 +233,19 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+async def is_ready(api: Transport) -> bool:
+    """
+    Tell whether an API server says that it is ready: before, it answers, and its own roles may not be there yet.
+    """
+    try:
+        async with api.stream(Request("GET", "/readyz", accept="*/*"), silence_seconds=_SILENCE_SECONDS) as chunks:
+            async for _ in chunks:
+                pass
+    except FractioningError:
+        return False
+    return True
 
 
 def _kubeconfig(account: Account, token: str) -> Mapping[str, Any]:

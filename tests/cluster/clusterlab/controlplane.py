@@ -12,8 +12,7 @@ from pathlib import Path
 
 import attrs
 from apilab.certificates import Certificates
-from apilab.controlplane import ISSUER
-from fractioning_core.errors import FractioningError
+from apilab.controlplane import ISSUER, is_ready
 from fractioning_core.kube.incluster import Account
 from fractioning_core.kube.tokens import FixedTokens
 from fractioning_core.kube.transport import Transport
@@ -21,7 +20,6 @@ from lab import waiting
 from lab.errors import Died
 
 from clusterlab import configs, network
-from clusterlab.client import Client
 from clusterlab.layout import Layout
 from clusterlab.parts import Parts
 from clusterlab.programs import program
@@ -144,13 +142,8 @@ class ControlPlane:
 
             async def answers() -> bool:
                 self.check(GATEWAY, ETCD, SERVER)
-                try:
-                    # Ready, it says, once every post-start hook has run: before, its own roles may not be there, and
-                    # Kubernetes' controllers end when they are refused.
-                    await Client(api).text("/readyz")
-                except FractioningError:
-                    return False
-                return True
+                # Kubernetes' own controllers end when they are refused, as they are before their roles are there.
+                return await is_ready(api)
 
             await waiting.until_awaited(
                 answers, what="the API server", timeout_seconds=_READY_SECONDS, details=lambda: self._log(SERVER)
