@@ -48,6 +48,7 @@ class Container:
     ) -> None:
         self._name = f"imagelab-{uuid.uuid4().hex[:12]}"
         self._bundle = scratch / self._name
+        self._root = self._bundle / "rootfs"
         self._image = image
         self._words = [*(entrypoint or image.config["Entrypoint"]), *arguments]
         self._environ = [*image.config["Env"], *(f"{key}={value}" for key, value in (environ or {}).items())]
@@ -56,10 +57,12 @@ class Container:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._bundle.mkdir()
-        # Mounting makes folders in the root; the image itself is for others to look into.
-        subprocess.run(["cp", "-a", "--reflink=auto", self._image.root, self._bundle / "rootfs"], check=True)
-        self._before(self._bundle / "rootfs")
+        for folder in (self._bundle, *map(self._bundle.joinpath, ("upper", "work", "rootfs"))):
+            folder.mkdir()
+        # What is written here is not written into the image, into which others look.
+        layers = f"lowerdir={self._image.root},upperdir={self._bundle / 'upper'},workdir={self._bundle / 'work'}"
+        subprocess.run(["mount", "-t", "overlay", "-o", layers, "overlay", self._root], check=True)
+        self._before(self._root)
         (self._bundle / "config.json").write_text(json.dumps(self._specification()))
         with (self._bundle / "output").open("wb") as output:
             command = ["runc", "run", "--bundle", str(self._bundle), self._name]
@@ -74,7 +77,8 @@ class Container:
             subprocess.run(["runc", "kill", self._name, "KILL"], check=False, capture_output=True)
         self._process.wait()
         subprocess.run(["runc", "delete", "--force", self._name], check=False, capture_output=True)
-        shutil.rmtree(self._bundle / "rootfs")
+        subprocess.run(["umount", "--lazy", self._root], check=True)
+        shutil.rmtree(self._bundle / "upper")
 
     def wait(self, timeout_seconds: float = 30.0) -> int:
         """
@@ -112,7 +116,7 @@ class Container:
                 "cwd": self._image.config["WorkingDir"],
                 "noNewPrivileges": True,
             },
-            "root": {"path": "rootfs", "readonly": True},
+            "root": {"path": str(self._root), "readonly": True},
             "mounts": [*own, *given],
             "linux": {"namespaces": [{"type": name} for name in _NAMESPACES]},
         }
