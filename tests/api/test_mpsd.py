@@ -78,14 +78,14 @@ class TestLabel:
             own, before = mpsd.service.pid, mpsd.daemons()
             begun = asyncio.get_running_loop().time()
             program.symlink_to(mpsd.driver.control)
-            await waiting.until(mpsd.socket.exists, what="the control socket", timeout_seconds=10.0)
+            await waiting.until(mpsd.socket.exists, what="the control socket", timeout_seconds=20.0)
             took = asyncio.get_running_loop().time() - begun
             await mpsd.ready()
 
             assert ([], own, None) == (before, mpsd.service.pid, mpsd.service.exit_code)
             assert str(program) in body
-            # The back-off, and what a start takes on a busy machine.
-            assert took < 5.0 + 2.0
+            # Two back-offs would be ten seconds; a start takes its time on a busy machine.
+            assert took < 5.0 + 4.0
 
 
 class TestOutage:
@@ -179,7 +179,8 @@ class TestDriver:
             assert (1.0, daemon, None) == (up, mpsd.daemon(), mpsd.service.exit_code)
             assert {200} == {answer.status for answer in answers}
             assert len(answers) > 200
-            assert max(answer.seconds for answer in answers) < 1.0
+            # NVML hangs for longer than all of this takes.
+            assert max(answer.seconds for answer in answers) < 5.0
 
 
 @attrs.frozen

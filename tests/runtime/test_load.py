@@ -17,7 +17,7 @@ class TestSynchronize:
     """fractiond registers with a runtime that has 500 containers."""
 
     async def test_500_containers(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
-        """The runtime gets its answer in under half a second, and fractiond is ready within two."""
+        """The runtime gets its answer before its patience ends; how fast is `scripts/bench nri`'s to say."""
         names = [f"c{number}" for number in range(CONTAINERS_EACH)]
         annotations = {f"nvidia.com/container.{name}.gpu-memory.limit": "1Gi" for name in names}
         loop = asyncio.get_running_loop()
@@ -37,8 +37,7 @@ class TestSynchronize:
             print(f"{containerd.version}: handled in {answered * 1000:.0f} ms, ready {took * 1000:.0f} ms after exec")
 
             assert len(fractiond.records()) == PODS * CONTAINERS_EACH
-            assert answered < 0.5
-            assert took < 2
+            assert await fractiond.metric("connections_total") == 1
             assert await fractiond.metric("violations_total", kind="unfenced") == 0
             assert await fractiond.metric("violations_total", kind="different") == 0
 
@@ -47,7 +46,7 @@ class TestBurst:
     """100 creations, 16 at a time."""
 
     async def test_all_are_fenced_in_time(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
-        """Every container is fenced, no request runs into a time-out, and 99 % of the answers take under 50 ms."""
+        """Every container is fenced, and no request runs into a time-out, which would cost the connection."""
         async with Fractiond(containerd, directory=tmp_path) as fractiond:
             await fractiond.ready()
             waiting = [f"pod-{number}" for number in range(100)]
@@ -69,5 +68,4 @@ class TestBurst:
             assert await fractional.unfenced(cri, containers) == set()
             assert fractiond.records().keys() == set(containers)
             assert counts["+Inf"] == 100
-            assert counts["0.05"] >= 99
             assert await fractiond.metric("connections_total") == 1

@@ -222,7 +222,8 @@ class TestNvmlHangs:
         assert scene.use_is_shown(down), "served on while overdue"
         assert [0.0] == [sample.value for sample in down[f"{PREFIX}nvml_up"]]
         assert down[f"{PREFIX}metricsd_snapshot_age_seconds"][0].value > age > 0
-        assert took < 1.0, reason
+        # NVML hangs for ever, and its deadline is 10 s.
+        assert took < 5.0, reason
         assert 200 == alive.status
         assert scene.use_is_shown(fresh)
 

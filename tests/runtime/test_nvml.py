@@ -146,7 +146,8 @@ class TestFaults:
 
         assert {answer["error"] for answer in (first, *later)} == {"NvmlSilent"}
         assert first["ticks"] >= 10
-        assert elapsed < 0.5
+        # Ten deadlines would be 5 s.
+        assert elapsed < 2.5
         assert later[-1]["threads"] == 1
 
     def test_a_start_that_came_back(self, scene: Scene) -> None:
