@@ -235,6 +235,9 @@ class TestTheSocketGoes:
                 deleting.cancel()
             await mpsd.ready(timeout_seconds=10.0)
 
+            assert 1.0 <= await mpsd.metric("restarts_total", reason="socket_missing")
+            assert mpsd.socket.is_socket()
+
     async def test_deleted_again_and_again(self, tmp_path: Path) -> None:
         """Not ready while somebody deletes the socket every 500 ms, ready within 10 s after."""
         async with Mpsd(directory=tmp_path) as mpsd:

@@ -22,6 +22,7 @@ from fractioning_core.kube.transport import Request
 from lab import waiting
 from lab.process import Service
 
+from apilab import definitions
 from apilab.controllermanager import ControllerManager
 from apilab.controlplane import ControlPlane
 from apilab.helm import NAMESPACE
@@ -228,20 +229,7 @@ class Cluster:
         """
         with suppress(Conflict):
             await self.objects.create(DEFINITIONS.path, definition)
-        spec = definition["spec"]
-        (version,) = [each["name"] for each in spec["versions"] if each["served"]]
-        path = Collection(spec["group"], version, spec["names"]["plural"]).path
-
-        # A CRD says that it is established a moment before the server knows its objects, and whoever asks in between
-        # takes them for absent.
-        async def is_served() -> bool:
-            try:
-                await self.admin.ask(Request("GET", path))
-            except FractioningError:
-                return False
-            return True
-
-        await self.until(is_served, what=f"{path} to be served")
+        await definitions.served(self.admin, definition, timeout_seconds=SOON_SECONDS)
 
     async def undefine(self, definition: Object) -> None:
         """

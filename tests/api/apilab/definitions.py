@@ -20,6 +20,15 @@ async def install(api: Transport, manifest: Mapping[str, Any]) -> None:
     Make a definition that is not there yet, and wait until objects of its kind can be listed.
     """
     await api.ask(Request("POST", PATH, body=manifest))
+    await served(api, manifest)
+
+
+async def served(api: Transport, manifest: Mapping[str, Any], *, timeout_seconds: float = SECONDS) -> None:
+    """
+    Wait until objects of a definition's kind can be listed.
+
+    It says that it is established a moment before, and whoever asks in between takes them for absent.
+    """
     spec = manifest["spec"]
     path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
 
@@ -30,7 +39,7 @@ async def install(api: Transport, manifest: Mapping[str, Any]) -> None:
             return False
         return True
 
-    await waiting.until_awaited(is_served, what=path, timeout_seconds=SECONDS)
+    await waiting.until_awaited(is_served, what=path, timeout_seconds=timeout_seconds)
 
 
 async def remove(api: Transport, name: str) -> None:

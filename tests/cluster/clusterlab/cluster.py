@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Self
 
 import attrs
-from apilab import policies
-from fractioning_core.errors import FractioningError
-from fractioning_core.kube.transport import Request, Transport
-from lab import image, sweep, waiting
+from apilab import definitions, policies
+from fractioning_core.kube.transport import Transport
+from lab import image, sweep
 
 from clusterlab import binder, client, controlplane, gpuoperator, machine
 from clusterlab.client import NODES, Client, Object
@@ -241,15 +240,8 @@ async def _make_objects(api: Client) -> None:
     Make what the GPU Operator makes.
     """
     await api.create("/apis/node.k8s.io/v1/runtimeclasses", gpuoperator.runtime_class())
-    await api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", policies.policy_definition())
-
-    async def is_served() -> bool:
-        try:
-            await api.api.ask(Request("GET", policies.POLICIES.path))
-        except FractioningError:
-            return False
-        return True
-
-    await waiting.until_awaited(is_served, what="ClusterPolicies", timeout_seconds=_READY_SECONDS)
+    definition = policies.policy_definition()
+    await api.create(definitions.PATH, definition)
+    await definitions.served(api.api, definition, timeout_seconds=_READY_SECONDS)
     await api.create(policies.POLICIES.path, policies.policy(gpuoperator.POLICY))
     await api.patch(policies.POLICIES.subresource(gpuoperator.POLICY, "status"), {"status": gpuoperator.status()})

@@ -18,6 +18,7 @@ from mpsd.metrics import PREFIX, Metrics
 from mpsd.truth import Problem, Truth
 from prometheus_client import CollectorRegistry
 
+# Sleeps take no time of anybody's: the clock is turned on to their end.
 pytestmark = pytest.mark.looptime
 
 
