@@ -24,10 +24,12 @@ from clusterlab.release import (
     FRACTIOND,
     MPSD,
     PODS,
+    READY_SECONDS,
     Release,
 )
 from clusterlab.worker import RunningWorker
 from fractioning_core.kube.errors import ApiRejection
+from lab import waiting
 
 BOTH = (FRACTIOND, MPSD)
 # What is not to happen is given so long.
@@ -71,6 +73,21 @@ async def restarts(release: Release, node: str) -> int:
     """
     pods = await release.pods(MPSD, node=node)
     return sum(each["restartCount"] for pod in pods for each in pod["status"]["containerStatuses"])
+
+
+async def one_node_says(release: Release, part: str) -> str:
+    """
+    Wait until a GPU node, whichever it is, is not ready with this in its message; gives the message.
+    """
+
+    async def look() -> str | None:
+        for node in release.gpu_nodes():
+            found = client.condition(await release.api.get(f"{NODES}/{node}") or {}, NODE_CONDITION) or {}
+            if found.get("status") == "False" and part in found["message"]:
+                return str(found["message"])
+        return None
+
+    return await waiting.until_awaited(look, what=f"a node that says {part!r}", timeout_seconds=READY_SECONDS)
 
 
 @asynccontextmanager
@@ -260,10 +277,11 @@ class TestRecovery:
             await release.condition_is("Ready", "False")
             await release.has_argument(FRACTIOND, bogus)
 
+            said = await one_node_says(release, "fractiond pod is not ready")
+
+            assert "mpsd" not in said
             assert "True" == verdict(await release.config(), "MpsdReady")[0]
-            await release.rolled_out(MPSD, count=2)
-            conditions = [await release.api.get(f"{NODES}/{node}") or {} for node in release.gpu_nodes()]
-            assert "False" in [verdict(node, NODE_CONDITION)[0] for node in conditions]
+            await release.rolled_out(MPSD, count=2, timeout_seconds=0)
 
     async def test_supervisor_backoff_no_restart(self, release: Release) -> None:
         """
