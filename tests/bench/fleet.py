@@ -284,6 +284,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="also put the table into README.md")
     parser.add_argument("--quick", action="store_true", help="50 nodes for some seconds, to see that it works")
     asked = parser.parse_args()
+    if asked.quick and asked.write:
+        parser.error("--write with --quick: numbers of a smoke run are not for the README")
     effort = Effort(SIZES[:1], 5.0, 5.0, 3, 1) if asked.quick else Effort(SIZES, 60.0, 600.0, 20, 5)
     load = machine.load()
     results = asyncio.run(measure_all(effort))

@@ -14,12 +14,13 @@ from tempfile import TemporaryDirectory
 
 import attrs
 from contestants import FRACTIOND, SCRATCH, Contestant, Place, go_plugin
-from lab import waiting
+from lab import fractional, waiting
 from lab.containerd import Containerd
 from lab.cri import Cri
-from lab.errors import CriError
+from lab.errors import CriError, LabError
+from lab.fractiond import Fractiond
 from playedruntime import Percentiles
-from results import Node, Sides, percentiles
+from results import Node, PodBurst, Sides, percentiles
 from timed import Effort, say
 
 ANNOTATIONS = {
@@ -33,6 +34,8 @@ CONNECT_SECONDS = 15.0
 SETTLE_SECONDS = 3.0
 # Few of these are spread over many turns, since a node's speed drifts within seconds.
 CREATIONS_PER_TURN = 10
+BURST_PODS, AT_ONCE = 100, 16
+LATE_SECONDS = 0.05
 
 
 async def run_node(containerd: Containerd, effort: Effort) -> Node:
@@ -51,12 +54,14 @@ async def run_node(containerd: Containerd, effort: Effort) -> Node:
             for contestant in (go_plugin(validates=True), FRACTIOND):
                 found[contestant.name].append(await _with_plugin(containerd, contestant, creator))
         await cri.remove_all_pods()
+        burst = await _burst(containerd, cri)
     return Node(
         idle,
         turns * CREATIONS_PER_TURN,
         tuple(found["none"]),
         tuple(found["go-plugin"]),
         tuple(found["fractiond"]),
+        burst,
     )
 
 
@@ -88,6 +93,23 @@ async def _with_plugin(containerd: Containerd, contestant: Contestant, creator: 
         async with contestant.service(_place(containerd, Path(directory))):
             await creator.wait_for(fenced=True)
             return await creator.create_many()
+
+
+async def _burst(containerd: Containerd, cri: Cri) -> PodBurst:
+    """
+    Start pods side by side, and ask fractiond itself how long each creation waited for it.
+    """
+    say(f"burst: {BURST_PODS} pods, {AT_ONCE} at once")
+    with TemporaryDirectory(prefix="bench-", dir=SCRATCH) as directory:
+        async with Fractiond(containerd, directory=Path(directory)) as fractiond:
+            await fractiond.ready()
+            containers = await fractional.run_many(cri, BURST_PODS, at_once=AT_ONCE)
+            in_time, answered = await fractiond.answered_within(LATE_SECONDS)
+            unfenced = await fractional.unfenced(cri, containers)
+            await cri.remove_all_pods()
+    if unfenced or answered != BURST_PODS:
+        raise LabError(f"of {BURST_PODS} creations {answered} were fractiond's, and {len(unfenced)} are not fenced")
+    return PodBurst(BURST_PODS, AT_ONCE, answered - in_time)
 
 
 def _place(containerd: Containerd, directory: Path) -> Place:

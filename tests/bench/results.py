@@ -106,9 +106,20 @@ class Starts:
 
 
 @attrs.frozen
+class PodBurst:
+    """
+    Pods started side by side on a real containerd, so many at once, and how many creations fractiond answered late.
+    """
+
+    pods: int
+    at_once: int
+    late: int
+
+
+@attrs.frozen
 class Node:
     """
-    A real containerd: idle processor time in per cent of a core, and CreateContainer end to end in milliseconds.
+    A real containerd: idle processor time in per cent of a core, CreateContainer end to end in milliseconds, a burst.
     """
 
     idle_percent: Sides
@@ -116,6 +127,7 @@ class Node:
     bare_ms: tuple[Percentiles, ...]
     go_ms: tuple[Percentiles, ...]
     our_ms: tuple[Percentiles, ...]
+    burst: PodBurst
 
 
 @attrs.frozen

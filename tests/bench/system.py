@@ -199,6 +199,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="also put the tables into README.md")
     parser.add_argument("--quick", action="store_true", help="ten pods of each side, to see that it works")
     asked = parser.parse_args()
+    if asked.quick and asked.write:
+        parser.error("--write with --quick: numbers of a smoke run are not for the README")
     effort = QUICK if asked.quick else FULL
     load = machine.load()
     figures = asyncio.run(measure(effort))

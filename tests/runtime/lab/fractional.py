@@ -4,6 +4,7 @@ Fractional pods, as the tests of a node keep needing them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from lab.cri import Cri
@@ -47,6 +48,23 @@ async def run_if_let(cri: Cri, name: str, *, annotations: Mapping[str, str] | No
         return await run(cri, name, annotations=annotations)
     except CriError:
         return None
+
+
+async def run_many(cri: Cri, count: int, *, at_once: int) -> list[str]:
+    """
+    Run pods side by side, named pod-0 and so on, each with one fractional container; gives the containers' ids.
+    """
+    waiting = [f"pod-{number}" for number in range(count)]
+    containers: list[str] = []
+
+    async def run_some() -> None:
+        while waiting:
+            containers.append(await run(cri, waiting.pop()))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(run_some())
+    return containers
 
 
 async def unfenced(cri: Cri, containers: Iterable[str]) -> set[str]:

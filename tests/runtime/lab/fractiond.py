@@ -107,6 +107,15 @@ class Fractiond:
         """
         return await self._program.metric(PREFIX + name, **labels)
 
+    async def answered_within(self, seconds: float) -> tuple[int, int]:
+        """
+        Count the creations that it has answered: those that took no longer than a bucket of its histogram, and all.
+        """
+        within, every = [
+            await self.metric("handler_seconds_bucket", method="create", le=le) for le in (f"{seconds:g}", "+Inf")
+        ]
+        return int(within), int(every)
+
     def records(self) -> Mapping[str, Any]:
         """
         Read the record files, by container id.
