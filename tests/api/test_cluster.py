@@ -92,7 +92,11 @@ class TestKubelets:
         await come_to(lab, (2, 2))
         lab.kubelets.sicken("lab-b", "CrashLoopBackOff")
         await come_to(lab, (2, 1))
-        reasons = {pod.target: pod.reason for pod in own_pods(lab)}
+
+        async def told() -> bool:
+            return {"lab-a": "", "lab-b": "CrashLoopBackOff"} == {pod.target: pod.reason for pod in own_pods(lab)}
+
+        await lab.until(told, what="the reason of the unready one")
         lab.kubelets.heal("lab-b")
         await come_to(lab, (2, 2))
         lab.kubelets.stop("lab-a")
@@ -108,7 +112,6 @@ class TestKubelets:
             return not own_pods(lab)
 
         await lab.until(none_left, what="no pod left")
-        assert {"lab-a": "", "lab-b": "CrashLoopBackOff"} == reasons
 
 
 class TestAudit:

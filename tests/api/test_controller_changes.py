@@ -95,9 +95,11 @@ class TestChange:
             await _make_anew(scene, daemonset, manager="manager")
         generations = []
         for _ in range(2):
-            async with scene.controller():
+            async with scene.controller() as controller:
+                await controller.ready()
                 await scene.cluster.until(lambda: _are_like(scene, before), what="the DaemonSets to be ours")
                 await scene.cluster.ready("True", "AllComponentsReady")
+                await scene.at_rest(controller)
                 after = [await scene.cluster.daemonset(name) or {} for name in (FRACTIOND, MPSD)]
                 generations.append([daemonset["metadata"]["generation"] for daemonset in after])
 

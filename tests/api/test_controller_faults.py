@@ -85,7 +85,8 @@ class TestWatches:
         """
         Watches that break off at any moment lose no change and cost no list.
         """
-        async with Gate(scene.cluster.plane) as gate, scene.rolled_out("a", "b", url=gate.url):
+        async with Gate(scene.cluster.plane) as gate, scene.rolled_out("a", "b", url=gate.url) as controller:
+            await scene.at_rest(controller)
             # A list is asked for once for each kind, and once more where it was cut in the middle.
             lists = _lists(gate)
             async with _cutting(gate):
@@ -104,7 +105,8 @@ class TestWatches:
         A watch on which nothing comes any more, though its connection stands, is noticed within two minutes, and costs
         no list.
         """
-        async with Gate(scene.cluster.plane) as gate, scene.rolled_out("a", url=gate.url):
+        async with Gate(scene.cluster.plane) as gate, scene.rolled_out("a", url=gate.url) as controller:
+            await scene.at_rest(controller)
             lists = _lists(gate)
             gate.swallow_watches()
             await changes_reach(scene.cluster, timeout_seconds=120.0)

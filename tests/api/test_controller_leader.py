@@ -45,6 +45,7 @@ async def pair(scene: Scene) -> AsyncIterator[tuple[Controller, Controller, Gate
         await _leads(first)
         second = await stack.enter_async_context(scene.controller(flags=CANDIDATE))
         await second.ready()
+        await scene.cluster.node_told("a", "True")
         await scene.cluster.ready("True", "AllComponentsReady")
         yield first, second, gate
 

@@ -50,6 +50,7 @@ class TestInvalid:
                 spec, field = param.values
                 assert isinstance(spec, Mapping)
                 await _replace_spec(scene.cluster, {**scene.spec, **spec})
+                await scene.cluster.observed()
                 await scene.cluster.ready("False", "InvalidSpec", str(field))
             after = await _generations(scene.cluster)
             await _replace_spec(scene.cluster, scene.spec)

@@ -228,7 +228,9 @@ async def _live_through_everything(scene: Scene) -> None:
     for reason in ("CrashLoopBackOff", "CrashLoopBackOff"):
         cluster.kubelets.sicken("a", reason)
         await cluster.node_told("a", "False")
+        await cluster.told("MpsdReady", "False", "RolloutInProgress")
         cluster.kubelets.heal("a")
+        await cluster.node_told("a", "True")
         await cluster.ready("True", "AllComponentsReady")
     extra = {"spec": {"template": {"metadata": {"annotations": {"drift/marker": "x"}}}}}
     await cluster.objects.merge_patch(DAEMONSETS.item_path(MPSD), extra)

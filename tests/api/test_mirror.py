@@ -187,6 +187,7 @@ class TestEnds:
         A connection that is cut again and again loses nothing and costs no list.
         """
         async with scene.plane.admin(url=scene.gate.url) as api, mirrored(api, scene.maps) as mirror:
+            await says(mirror, a="red", b="blue")
             for number in range(10):
                 await until(mirror, lambda: scene.gate.watches > 0, "a watch")
                 scene.gate.cut_watches()

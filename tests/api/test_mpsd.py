@@ -57,6 +57,8 @@ class TestLabel:
         async with permitted.mpsd(tmp_path) as mpsd:
             await mpsd.ready()
             await permitted.labelled("615")
+            # mpsd itself knows once the answer to its write is there.
+            await mpsd.service.wait_for_log("node_labelled", value="615")
             rss_mib = mpsd.service.usage().rss_kib / 1024
             status = await label_status(mpsd)
 
@@ -251,6 +253,8 @@ class TestToken:
                 for major in (615, 616, 617, 618):
                     mpsd.machine.write(Machine(driver=f"{major}.1"))
                     await place.labelled(str(major), timeout_seconds=UPGRADE_SECONDS)
+                    # The answer to it is through as well, or it would be cut with the old token.
+                    await mpsd.service.wait_for_log("node_labelled", value=str(major))
                     place.pod.swap(await objects.issue_token(place.admin, place.account))
                 await mpsd.ready()
 

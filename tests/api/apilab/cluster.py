@@ -173,6 +173,17 @@ class Cluster:
         """
         await self.told("Ready", status, reason, text, timeout_seconds=timeout_seconds)
 
+    async def observed(self) -> None:
+        """
+        Wait until the resource's status is about its `spec` as it is.
+        """
+
+        async def is_observed() -> bool:
+            config = await self.config() or {}
+            return bool(config["status"].get("observedGeneration") == config["metadata"]["generation"])
+
+        await self.until(is_observed, what="a status of this generation")
+
     async def told(
         self, kind: str, status: str, reason: str, text: str = "", *, timeout_seconds: float = SOON_SECONDS
     ) -> None:

@@ -25,19 +25,22 @@ async def install(api: Transport, manifest: Mapping[str, Any]) -> None:
 
 async def served(api: Transport, manifest: Mapping[str, Any], *, timeout_seconds: float = SECONDS) -> None:
     """
-    Wait until objects of a definition's kind can be listed.
+    Wait until a definition is established, and objects of its kind can be listed.
 
-    It says that it is established a moment before, and whoever asks in between takes them for absent.
+    Neither follows from the other: objects may be served a moment later, and whoever asks in between takes them for
+    absent; or a moment earlier, and then the definition is still written to.
     """
     spec = manifest["spec"]
     path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
 
     async def is_served() -> bool:
         try:
+            definition = await api.ask(Request("GET", f"{PATH}/{manifest['metadata']['name']}"))
             await api.ask(Request("GET", path))
         except FractioningError:
             return False
-        return True
+        conditions = definition.get("status", {}).get("conditions", ())
+        return ("Established", "True") in [(each["type"], each["status"]) for each in conditions]
 
     await waiting.until_awaited(is_served, what=path, timeout_seconds=timeout_seconds)
 

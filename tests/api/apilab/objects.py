@@ -9,8 +9,11 @@ from typing import Any
 
 import attrs
 from fractioning_core.kube.transport import Request, Transport
+from lab import waiting
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_REVIEWS = "/apis/authorization.k8s.io/v1"
+_SECONDS = 30.0
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
@@ -74,7 +77,8 @@ async def create_account(api: Transport, namespace: str, name: str) -> ServiceAc
 
 async def grant(api: Transport, account: ServiceAccount, rule: Rule) -> None:
     """
-    Give an account a right in the whole cluster, by a role and a binding called after the namespace.
+    Give an account a right in the whole cluster, by a role and a binding called after the namespace, and wait until the
+    API server goes by them.
     """
     role = {
         "metadata": {"name": account.namespace},
@@ -88,6 +92,12 @@ async def grant(api: Transport, account: ServiceAccount, rule: Rule) -> None:
     await _create(api, f"{_RBAC}/clusterroles", role)
     await _create(api, f"{_RBAC}/clusterrolebindings", binding)
 
+    async def is_allowed() -> bool:
+        rights = [(verb, resource) for verb in rule.verbs for resource in rule.resources]
+        return all([await _may(api, account, *right) for right in rights])
+
+    await waiting.until_awaited(is_allowed, what=f"the rights of {account.name}", timeout_seconds=_SECONDS)
+
 
 async def issue_token(api: Transport, account: ServiceAccount) -> str:
     """
@@ -96,6 +106,13 @@ async def issue_token(api: Transport, account: ServiceAccount) -> str:
     answer = await _create(api, f"{account.path}/token", {"spec": {"expirationSeconds": 3600}})
     token: str = answer["status"]["token"]
     return token
+
+
+async def _may(api: Transport, account: ServiceAccount, verb: str, resource: str) -> bool:
+    user = f"system:serviceaccount:{account.namespace}:{account.name}"
+    body = {"spec": {"user": user, "resourceAttributes": {"verb": verb, "resource": resource}}}
+    answer = await _create(api, f"{_REVIEWS}/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
 
 
 async def _create(api: Transport, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:

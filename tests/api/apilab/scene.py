@@ -4,6 +4,7 @@ One test's share of the hollow cluster: the chart as installed, its controllers,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 import attrs
 from fractioning_core import resource
 from fractioning_core.kube.transport import Request
+from lab import waiting
 
 from apilab import audit, policies
 from apilab.audit import Call
-from apilab.cluster import CONFIGS, DAEMONSETS, EVENTS, FRACTIOND, MPSD, NODES, Cluster
+from apilab.cluster import CONFIGS, DAEMONSETS, EVENTS, FRACTIOND, MPSD, NODES, SOON_SECONDS, Cluster
 from apilab.controller import LOCAL_FLAGS, Controller
 from apilab.helm import NAMESPACE
+
+# Longer than the controller waits between two passes.
+REST_SECONDS = 3.0
 
 
 @attrs.frozen
@@ -126,6 +131,23 @@ class Scene:
         """
         calls = audit.read(self.cluster.plane.audit_log, since=since)
         return [call for call in calls if call.token_id == controller.token_id]
+
+    async def at_rest(self, controller: Controller) -> None:
+        """
+        Wait until a controller has had nothing to ask the API server for a while: all its writes are done, and their
+        news has come back.
+        """
+        loop = asyncio.get_running_loop()
+        since, begun = self.audited(), loop.time()
+
+        def is_at_rest() -> bool:
+            nonlocal since, begun
+            now = self.audited()
+            if self.calls(controller, since=since):
+                since, begun = now, loop.time()
+            return loop.time() - begun >= REST_SECONDS
+
+        await waiting.until(is_at_rest, what="the controller to be at rest", timeout_seconds=SOON_SECONDS)
 
     def audited(self) -> int:
         """
