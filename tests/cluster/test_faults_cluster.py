@@ -32,20 +32,11 @@ UNKNOWN_ERROR = 999
 UPGRADED = "616.10.01"
 
 
-async def restarts(release: Release, node: str) -> int:
-    """
-    Count how often mpsd's container on a node was started again.
-    """
-    pods = await release.pods(MPSD, node=node)
-    return sum(each["restartCount"] for pod in pods for each in pod["status"]["containerStatuses"])
-
-
-def kill(worker: RunningWorker, service: str) -> None:
+async def kill(worker: RunningWorker, service: str) -> None:
     """
     Kill one of the product's services on a worker.
     """
-    (pid,) = processes.running(worker, service)
-    os.kill(pid, signal.SIGKILL)
+    os.kill(await processes.only(worker, service), signal.SIGKILL)
 
 
 def records(worker: RunningWorker) -> set[str]:
@@ -89,12 +80,12 @@ class TestMpsd:
         """
         An mpsd that is killed comes back with a control daemon, and no fence has hung on it.
         """
-        before = await restarts(release, WORKER)
+        before = await release.restarts(MPSD, node=WORKER)
         what = "mpsd of one worker is killed, and its control daemon with it"
         async with faults.suffered(release, name="mpsd killed", what=what) as scene:
-            kill(release.cluster.worker(WORKER), "mpsd")
+            await kill(release.cluster.worker(WORKER), "mpsd")
             scene.over()
-            await release.restarted(WORKER, more_than=before)
+            await release.restarted(MPSD, node=WORKER, more_than=before)
 
         assert scene.outcome.holds, scene.outcome
         assert 0 == scene.outcome.tenants_ended
@@ -104,7 +95,7 @@ class TestMpsd:
         A control daemon that dies at every start takes its node out of use, and neither mpsd nor a fence with it.
         """
         worker = release.cluster.worker(WORKER)
-        before = await restarts(release, WORKER)
+        before = await release.restarts(MPSD, node=WORKER)
         what = f"the control daemon of one worker is killed at each of {CRASHES} starts"
         async with faults.suffered(release, name="control daemon in a crash loop", what=what) as scene:
             former = await processes.kill_control_daemon(worker)
@@ -118,7 +109,7 @@ class TestMpsd:
 
         assert scene.outcome.holds, scene.outcome
         assert 0 == scene.outcome.tenants_ended
-        assert before == await restarts(release, WORKER)
+        assert before == await release.restarts(MPSD, node=WORKER)
 
 
 class TestDriver:
@@ -191,9 +182,9 @@ class TestControlPlane:
             async with sabotage.without_server(release.cluster):
                 ends = asyncio.get_running_loop().time() + OUTAGE_SECONDS
                 kill(worker, "fractiond")
-                sabotage.kill_tenant(worker, together)
+                await sabotage.kill_tenant(worker, together)
                 await fenced_again(scene, together, before)
-                sabotage.kill_tenant(worker, alone)
+                await sabotage.kill_tenant(worker, alone)
                 await fenced_again(scene, alone, before)
                 await asyncio.sleep(ends - asyncio.get_running_loop().time())
                 scene.over()
@@ -209,18 +200,22 @@ class TestNode:
         A node that loses its power comes back with its pods fenced, and with no record of what ran before.
         """
         worker = release.cluster.worker(WORKER)
-        before = await restarts(release, WORKER)
+        before = await release.restarts(MPSD, node=WORKER)
         what = "one worker loses power: all of its processes and /run; its disk stays"
         async with faults.suffered(release, name="node reboot", what=what) as scene:
-            former = records(worker)
+            # A record comes a moment after the start that it tells of.
+            former = await waiting.until(
+                lambda: found if len(found := records(worker)) >= TENANTS_PER_WORKER else None,
+                what="the tenants' records",
+                timeout_seconds=SECONDS,
+            )
             await worker.stop()
             scene.over()
             await release.cluster.start_worker(WORKER)
-            await release.restarted(WORKER, more_than=before)
+            await release.restarted(MPSD, node=WORKER, more_than=before)
             await release.steady()
             there = records(worker)
 
-        assert TENANTS_PER_WORKER <= len(former)
         assert there
         assert set() == former & there
         assert scene.outcome.holds, scene.outcome

@@ -167,7 +167,9 @@ class TestFractiond:
         The same holds for one that is killed soon after, which the kubelet lets wait.
         """
         await replaced(release, WORKER)
+        before = await release.restarts(FRACTIOND, node=WORKER)
         os.kill(fractiond(release), signal.SIGKILL)
+        await release.restarted(FRACTIOND, node=WORKER, more_than=before)
         await release.steady()
         what = "fractiond is killed again; the kubelet waits 10 s before it starts it"
         async with faults.suffered(release, name="fractiond killed twice", what=what) as scene:

@@ -141,7 +141,7 @@ class TestRollout:
                 said = await sabotage.node_says(release, other, "ErrImageNeverPull")
                 await release.node_is(first, "True")
                 (replaced,) = await release.pods(FRACTIOND, node=first)
-                rollout = client.condition(await release.config(), "FractiondReady") or {}
+                rollout = await release.condition_is("FractiondReady", "False", reason="PartiallyAvailable")
                 assert fenced <= scene.witness.journal.fenced()
             finally:
                 scene.over()

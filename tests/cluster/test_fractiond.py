@@ -46,7 +46,7 @@ class TestAdmission:
         """
         A container that takes turns finds the node's own pipe directory, with the control socket in it.
         """
-        script = 'env; stat -c "%F" /run/nvidia-mps/control; exec sleep 100000'
+        script = 'stat -c "%F" /run/nvidia-mps/control; exec sleep 100000'
         await pods.run(pods_of.manifest("pipe-mount", Container(script=script), annotations=BOTH))
 
         assert "socket" in (await pods.wait_for_output("pipe-mount", "socket")).splitlines()
@@ -55,7 +55,7 @@ class TestAdmission:
         """
         A container that shares SMs finds the shared server's directory of its own node at the library's default.
         """
-        script = "env; cat /tmp/nvidia-mps/sentinel; exec sleep 100000"
+        script = f"{pods_of.SHOW}; cat /tmp/nvidia-mps/sentinel; exec sleep 100000"
         for worker in release.gpu_nodes():
             shared = release.cluster.worker(worker).files.run / "nvidia-mps/shared/default"
             (shared / "sentinel").write_text(f"sentinel of {worker}\n")

@@ -17,7 +17,7 @@ from clusterlab.layout import Layout
 from clusterlab.pods import Container, Pods
 from clusterlab.worker import CONTAINERD
 from clusterlab.workers import WORKERS
-from lab import sweep
+from lab import sweep, waiting
 
 
 @pytest_asyncio.fixture
@@ -82,6 +82,12 @@ class TestAWorker:
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "plain-1"}
         await pods.run(pod)
 
+        # A container runs before its shell has become what it is to run.
+        await waiting.until(
+            lambda: processes.find(cluster.worker("plain-1"), "sleep", "98765") or None,
+            what="the sleep",
+            timeout_seconds=30,
+        )
         found = {worker.worker.name: processes.find(worker, "sleep", "98765") for worker in cluster.running_workers()}
         assert {"gpu-1": 0, "gpu-2": 0, "plain-1": 1} == {name: len(pids) for name, pids in found.items()}
 
@@ -93,7 +99,9 @@ class TestAWorker:
         pod = pods_of.manifest("outlives", Container(script="exec sleep 98764"))
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "plain-1"}
         await pods.run(pod)
-        before = processes.find(worker, "sleep", "98764")
+        before = await waiting.until(
+            lambda: processes.find(worker, "sleep", "98764") or None, what="the sleep", timeout_seconds=30
+        )
         await worker.restart(CONTAINERD)
 
         assert before == processes.find(worker, "sleep", "98764")
@@ -139,8 +147,8 @@ class TestTheSimulatedRuntime:
         A process that asks for more than its container's limit is out of memory, as the simulated driver has it.
         """
         gpu = WORKERS[0].gpus[0]
-        script = f"/usr/bin/simgpu-run --gpu={gpu} --memory=2Gi; echo ended; exec sleep 100000"
+        script = f"/usr/bin/simgpu-run --gpu={gpu} --memory=2Gi; exec sleep 100000"
         annotations = {**pods_of.memory(limit="1Gi"), "nvidia.com/container.main.gpus.devices": gpu}
         await pods.run(pods_of.manifest("greedy", Container(script=script), annotations=annotations))
 
-        assert "out of memory" in await pods.wait_for_output("greedy", "ended")
+        assert "out of memory" in await pods.wait_for_output("greedy", "out of memory")

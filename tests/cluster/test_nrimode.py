@@ -21,7 +21,7 @@ class TestNriMode:
         A fractional container has its GPU by the CDI name that the binder wrote, and its limit is in force.
         """
         gpu = release.cluster.worker("gpu-1").worker.gpus[0]
-        script = "env; ls /dev/nvidia*; exec sleep 100000"
+        script = f"{pods_of.SHOW}; ls /dev/nvidia*; exec sleep 100000"
         annotations = {**pods_of.memory(limit="2Gi"), "nvidia.com/container.main.gpus.devices": gpu}
         pod = pods_of.manifest("by-cdi", Container(script=script), annotations=annotations, runtime_class=None)
         async with nrimode.enabled(release):

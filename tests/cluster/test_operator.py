@@ -67,14 +67,6 @@ def host_mounts(spec: Mapping[str, Any]) -> set[str]:
     return {volume["hostPath"]["path"] for volume in spec["volumes"]}
 
 
-async def restarts(release: Release, node: str) -> int:
-    """
-    Count how often mpsd's container on a node was started again.
-    """
-    pods = await release.pods(MPSD, node=node)
-    return sum(each["restartCount"] for pod in pods for each in pod["status"]["containerStatuses"])
-
-
 async def one_node_says(release: Release, part: str) -> str:
     """
     Wait until a GPU node, whichever it is, is not ready with this in its message; gives the message.
@@ -289,11 +281,11 @@ class TestRecovery:
         """
         node = release.gpu_nodes()[0]
         worker = release.cluster.worker(node)
-        before = await restarts(release, node)
+        before = await release.restarts(MPSD, node=node)
         former = await processes.kill_control_daemon(worker)
 
         await processes.another_control_daemon(worker, former)
-        assert before == await restarts(release, node)
+        assert before == await release.restarts(MPSD, node=node)
 
     async def test_retry_budget_exhausted_restart(self, release: Release) -> None:
         """
@@ -303,12 +295,12 @@ class TestRecovery:
             await release.has_argument(MPSD, "--max-retries")
             await release.steady()
             node = release.gpu_nodes()[0]
-            before = await restarts(release, node)
+            before = await release.restarts(MPSD, node=node)
             for _ in range(4):
                 await processes.kill_control_daemon(release.cluster.worker(node))
                 await asyncio.sleep(2)
 
-            await release.restarted(node, more_than=before)
+            await release.restarted(MPSD, node=node, more_than=before)
 
     async def test_spec_drift_reverted(self, release: Release) -> None:
         """

@@ -127,13 +127,13 @@ class TestNotDefended:
         A container without annotations that asks the container toolkit for all GPUs has them, without a limit, also
         beside a fractional one.
         """
-        containers = [pods_of.Container(), pods_of.Container("side", "ls /dev; env; exec sleep 100000")]
+        containers = [pods_of.Container(), pods_of.Container("side", f"ls /dev; {pods_of.SHOW_AND_STAY}")]
         pod = tenantpods.manifest("two", containers=containers, env={names.ENV_VISIBLE_DEVICES: "all"})
         await pods.run(pod)
-        output = await pods.wait_for_output("two", "PATH=", "side")
+        environment = await pods.environment("two", "side")
 
-        assert {"nvidia0", "nvidia1"} <= set(output.split())
-        assert names.ENV_MEMORY_LIMIT not in output
+        assert {"nvidia0", "nvidia1"} <= set((await pods.output("two", "side")).split())
+        assert names.ENV_MEMORY_LIMIT not in environment
 
 
 class TestSurroundings:

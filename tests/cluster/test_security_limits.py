@@ -18,7 +18,7 @@ from lab.image import BUSYBOX_IMAGE
 IN_FORCE = "gpu_fractioning_container_gpu_memory_limit_bytes"
 ENFORCED = "gpu_fractioning_container_gpu_memory_limit_enforced"
 # Ends when it is told to; the kubelet then starts it again in the same sandbox.
-UNTIL_TOLD = "env; while [ ! -e /tmp/stop ]; do sleep 0.1; done"
+UNTIL_TOLD = f"{pods_of.SHOW}; while [ ! -e /tmp/stop ]; do sleep 0.1; done"
 # Opens the GPUs' devices of every process that it sees; a device without a driver behind it says "No such device".
 OPEN = "for each in /proc/[0-9]*/root/dev/nvidia[0-9]; do cat < $each; done 2>&1 | sort -u"
 NOT_OURS = "not permitted"

@@ -61,9 +61,8 @@ class TestFence:
         pod = tenant("none", gpu, worker=WORKER)
         pod["metadata"]["annotations"].clear()
         await pods.run(pod)
-        seeing.look()
+        container = await container_of(seeing, "none")
 
-        (container,) = seeing.containers("none")
         assert (
             f"{names.ENV_MEMORY_REQUEST}: None, not {LIMIT_MIB}",
             f"{names.ENV_MEMORY_LIMIT}: None, not {LIMIT_MIB}",

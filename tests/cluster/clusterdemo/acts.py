@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from clusterlab import client, nvidia
+from clusterlab import client, nvidia, sabotage
 from clusterlab import pods as pods_of
 from clusterlab.metricspage import MEMORY, SM_NORMALIZED
 from clusterlab.pods import Container, Pods
@@ -50,7 +50,7 @@ async def annotate(story: Story) -> None:
     """
     Two pods that ask for parts of a GPU, one as users of KAI do, one with annotations of its own.
     """
-    use = "env; exec /usr/bin/simgpu-run --gpu=$NVIDIA_VISIBLE_DEVICES"
+    use = f"{pods_of.SHOW}; exec /usr/bin/simgpu-run --gpu=$NVIDIA_VISIBLE_DEVICES"
     trainer = pods_of.manifest(
         TRAINER, Container(script=f"{use} --memory=6Gi --sm=40"), annotations={"gpu-fraction": "0.5"}
     )
@@ -76,8 +76,9 @@ async def watch(story: Story) -> None:
     """
     story.prometheus.start(await story.release.pods())
     rows = [("POD", "MEMORY USED", "SM USE OF ITS FRACTION")]
-    memory = _by_pod(await story.prometheus.until(MEMORY, 2))
-    sms = _by_pod(await story.prometheus.until(SM_NORMALIZED, 2))
+    # A container that was not yet seen at work has series of zero.
+    memory = _by_pod(await story.prometheus.until(f"{MEMORY} > 0", 2))
+    sms = _by_pod(await story.prometheus.until(f"{SM_NORMALIZED} > 0", 2))
     rows += [(pod, f"{int(used) >> 20} MiB", f"{float(sms[pod]):g} %") for pod, used in sorted(memory.items())]
     story.screen.table(rows)
     story.screen.expect("bytes of the pods", expected={TRAINER: 6 << 30, SERVER: 2 << 30}, seen=_whole(memory))
@@ -104,7 +105,7 @@ async def outdated_driver(story: Story) -> None:
     worker = story.release.cluster.worker("gpu-2")
     state = nvidia.state(worker.files)
     state.write(nvidia.machine(worker.worker, driver=OLD_DRIVER))
-    told = await story.release.node_is("gpu-2", "False")
+    told = await sabotage.node_says(story.release, "gpu-2", "GPUDriverVersionUnsupported")
     ready = await story.release.condition_is("Ready", "False")
     story.screen.say(f"The driver of gpu-2 is now {OLD_DRIVER} (simulated). The node's condition:")
     story.screen.say(f"{told['reason']}: {told['message']}", hanging="  ")

@@ -44,6 +44,7 @@ from clusterlab.witness import LOOK_SECONDS, Witness
 
 PROBE_SECONDS = 2.0
 LIMIT_MIB = 1024
+_PROBE = "probe-"
 TENANTS_PER_WORKER = 2
 _RECOVERY_SECONDS = 300.0
 # The kubelet waits longer from try to try; ten seconds at most between restarts, minutes for none.
@@ -145,6 +146,8 @@ class Scene:
         await self.release.steady(timeout_seconds=_RECOVERY_SECONDS)
         recovered = time.time()
         probing.cancel()
+        await asyncio.wait([probing])
+        self._made |= await self._made_unheard()
         try:
             await self._fenced(self._made, timeout_seconds=_ALL_RUN_SECONDS)
             await asyncio.sleep(_LOOKS_SECONDS)
@@ -157,10 +160,17 @@ class Scene:
         Make a pod on a worker, past the scheduler; one that was made has to run in the end. Gives its name.
         """
         number = next(self._numbers)
-        name = f"probe-{number}"
+        name = f"{_PROBE}{number}"
         await self.pods.create(tenant(name, self._gpu(worker, number), worker=worker))
         self._made.add(name)
         return name
+
+    async def _made_unheard(self) -> set[str]:
+        """
+        Find those that were made although nobody heard the answer, since the outage or the end came in between.
+        """
+        asked = [name for name in self.pods.made if name.startswith(_PROBE) and name not in self._made]
+        return {name for name in asked if await self.release.api.get(f"{pods_of.PODS}/{name}")}
 
     def _sum_up(self, recovered: float) -> Outcome:
         journal = self.witness.journal

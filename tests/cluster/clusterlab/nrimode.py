@@ -9,11 +9,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from apilab.helm import NAMESPACE
+from lab import waiting
 
 from clusterlab import gpuoperator
 from clusterlab.cluster import Cluster
+from clusterlab.nriplugin import SYNCHRONIZED
 from clusterlab.release import FRACTIOND, MPSD, Release
+from clusterlab.worker import RunningWorker
 
+_SECONDS = 30.0
 _POLICY = f"/apis/nvidia.com/v1/clusterpolicies/{gpuoperator.POLICY}"
 
 
@@ -22,7 +26,7 @@ async def enabled(release: Release) -> AsyncIterator[None]:
     """
     Turn the mode on while entered, and wait until the product has followed, both ways.
     """
-    _start_plugins(release.cluster)
+    await _start_plugins(release.cluster)
     try:
         await _switch(release, is_on=True)
         yield
@@ -39,18 +43,33 @@ async def _switch(release: Release, *, is_on: bool) -> None:
     await release.steady()
 
 
-def _start_plugins(cluster: Cluster) -> None:
+async def _start_plugins(cluster: Cluster) -> None:
     for worker in cluster.running_workers():
         if worker.worker.gpus:
-            cluster.parts.spawn(
-                _part(worker.worker.name),
-                # The worker's own files; the rest of it does not matter to a plugin.
-                [
-                    *("nsenter", f"--mount=/proc/{worker.pid}/ns/mnt", "--"),
-                    *(sys.executable, "-m", "clusterlab.nriplugin", NAMESPACE),
-                ],
-                environ={"PYTHONPATH": ":".join(sys.path)},
-            )
+            await _start_plugin(cluster, worker)
+
+
+async def _start_plugin(cluster: Cluster, worker: RunningWorker) -> None:
+    """
+    Start one, and wait until the runtime asks it: a container that is made before would never get its devices.
+    """
+    part = _part(worker.worker.name)
+    log = cluster.parts.log(part)
+    former = log.stat().st_size if log.exists() else 0
+    cluster.parts.spawn(
+        part,
+        # The worker's own files; the rest of it does not matter to a plugin.
+        [
+            *("nsenter", f"--mount=/proc/{worker.pid}/ns/mnt", "--"),
+            *(sys.executable, "-m", "clusterlab.nriplugin", NAMESPACE),
+        ],
+        environ={"PYTHONPATH": ":".join(sys.path)},
+    )
+    await waiting.until(
+        lambda: SYNCHRONIZED in log.read_bytes()[former:].decode(),
+        what=f"{part} to be synchronised",
+        timeout_seconds=_SECONDS,
+    )
 
 
 def _part(worker: str) -> str:

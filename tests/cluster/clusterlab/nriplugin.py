@@ -14,6 +14,7 @@ import sys
 import nri_aio
 from nri_aio.pb import nri_pb2 as pb
 
+SYNCHRONIZED = "synchronized"
 _PREFIX = "nvidia.cdi.k8s.io/container."
 
 
@@ -27,6 +28,12 @@ class ManagementDevices(nri_aio.Plugin):
 
     def __init__(self, namespaces: frozenset[str]) -> None:
         self._namespaces = namespaces
+
+    def synchronized(self) -> None:
+        """
+        Say that containers get their devices from now on.
+        """
+        print(SYNCHRONIZED, flush=True)
 
     def create_container(
         self, request: pb.CreateContainerRequest, call: nri_aio.Call

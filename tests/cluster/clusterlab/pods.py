@@ -19,8 +19,12 @@ from clusterlab.client import Client, Object
 NAMESPACE = "default"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 RUNNING_SECONDS = 60.0
-# Prints its environment as the container has it, and stays.
-SHOW = "env; exec sleep 100000"
+_SHOWN = "environment: end"
+SHOW = f"env; echo {_SHOWN}"
+"""
+Prints the environment as the container has it, for `Pods.environment`.
+"""
+SHOW_AND_STAY = f"{SHOW}; exec sleep 100000"
 
 
 @attrs.frozen
@@ -30,7 +34,7 @@ class Container:
     """
 
     name: str = "main"
-    script: str = SHOW
+    script: str = SHOW_AND_STAY
 
 
 def simgpu(gpu: str, *, memory: str, sm: int = 0) -> str:
@@ -38,7 +42,7 @@ def simgpu(gpu: str, *, memory: str, sm: int = 0) -> str:
     Give a script that shows the environment, and then holds simulated memory of a GPU.
     """
     share = f" --sm={sm}" if sm else ""
-    return f"env; exec /usr/bin/simgpu-run --gpu={gpu} --memory={memory}{share}"
+    return f"{SHOW}; exec /usr/bin/simgpu-run --gpu={gpu} --memory={memory}{share}"
 
 
 def manifest(
@@ -120,9 +124,9 @@ class Pods:
 
     async def environment(self, name: str, container: str = "main") -> Mapping[str, str]:
         """
-        Read the environment of a container, which it printed when it began.
+        Read the environment of a container, which it printed when it began, as `SHOW` does.
         """
-        text = await self.wait_for_output(name, "PATH=", container)
+        text = await self.wait_for_output(name, _SHOWN, container)
         return dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
 
     async def wait_for_output(self, name: str, part: str, container: str = "main") -> str:

@@ -35,6 +35,19 @@ def running(worker: RunningWorker, service: str) -> list[int]:
     return find(worker, "python3", f"/usr/local/bin/{service}")
 
 
+async def only(worker: RunningWorker, service: str) -> int:
+    """
+    Give the process of a service on a worker, once it is the only one: a child looks like it until it has become
+    another program.
+    """
+
+    def one() -> int | None:
+        found = running(worker, service)
+        return found[0] if len(found) == 1 else None
+
+    return await waiting.until(one, what=f"one {service} on {worker.worker.name}", timeout_seconds=_SECONDS)
+
+
 def control_daemons(worker: RunningWorker) -> list[int]:
     """
     List the MPS control daemons of a worker.

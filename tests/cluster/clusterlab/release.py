@@ -98,17 +98,18 @@ class Release:
             what="the controller to be available",
             timeout_seconds=timeout_seconds,
         )
+        count = len(self.gpu_nodes())
+        for name in (FRACTIOND, MPSD):
+            await self.rolled_out(name, count=count, timeout_seconds=timeout_seconds)
+        for node in self.gpu_nodes():
+            await self.node_is(node, "True", timeout_seconds=timeout_seconds)
+        # Last, since nobody looks at them as late as the controller.
         await self.api.until(
             CONFIG,
             lambda found: is_current(found) and all(client.is_true(found, each) for each in CONDITIONS),
             what=f"{', '.join(CONDITIONS)} to be True",
             timeout_seconds=timeout_seconds,
         )
-        count = len(self.gpu_nodes())
-        for name in (FRACTIOND, MPSD):
-            await self.rolled_out(name, count=count, timeout_seconds=timeout_seconds)
-        for node in self.gpu_nodes():
-            await self.node_is(node, "True", timeout_seconds=timeout_seconds)
 
     async def rolled_out(self, name: str, *, count: int, timeout_seconds: float = READY_SECONDS) -> Object:
         """
@@ -143,15 +144,19 @@ class Release:
             timeout_seconds=READY_SECONDS,
         )
 
-    async def condition_is(self, kind: str, status: str, *, timeout_seconds: float = READY_SECONDS) -> Object:
+    async def condition_is(
+        self, kind: str, status: str, *, reason: str = "", timeout_seconds: float = READY_SECONDS
+    ) -> Object:
         """
-        Wait until a condition of the resource is True or False; gives the condition.
+        Wait until a condition of the resource is True or False, for a reason where one is given; gives the condition.
         """
+
+        def is_so(one: Object) -> bool:
+            found = client.condition(one, kind) or {}
+            return found.get("status") == status and reason in {"", found["reason"]}
+
         found = await self.api.until(
-            CONFIG,
-            lambda one: (client.condition(one, kind) or {}).get("status") == status,
-            what=f"{kind} to be {status}",
-            timeout_seconds=timeout_seconds,
+            CONFIG, is_so, what=f"{kind} to be {status} {reason}", timeout_seconds=timeout_seconds
         )
         return client.condition(found, kind) or {}
 
@@ -167,20 +172,26 @@ class Release:
         )
         return client.condition(found, NODE_CONDITION) or {}
 
-    async def restarted(self, node: str, *, more_than: int, timeout_seconds: float = READY_SECONDS) -> None:
+    async def restarts(self, name: str, *, node: str = "") -> int:
         """
-        Wait until mpsd's container on a node was started again more often than so often.
+        Count how often containers of a DaemonSet's pods were started again, on a node or everywhere.
+        """
+        pods = await self.pods(name, node=node)
+        counts: list[int] = [
+            each["restartCount"] for pod in pods for each in pod["status"].get("containerStatuses", [])
+        ]
+        return sum(counts)
+
+    async def restarted(self, name: str, *, node: str, more_than: int, timeout_seconds: float = READY_SECONDS) -> None:
+        """
+        Wait until containers of a DaemonSet's pod on a node were started again more often than so often.
         """
 
         async def is_restarted() -> bool:
-            pods = await self.pods(MPSD, node=node)
-            counts: list[int] = [
-                each["restartCount"] for pod in pods for each in pod["status"].get("containerStatuses", [])
-            ]
-            return sum(counts) > more_than
+            return await self.restarts(name, node=node) > more_than
 
         await waiting.until_awaited(
-            is_restarted, what=f"mpsd of {node} to be restarted", timeout_seconds=timeout_seconds
+            is_restarted, what=f"{name} of {node} to be restarted", timeout_seconds=timeout_seconds
         )
 
     async def config(self) -> Object:

@@ -38,14 +38,19 @@ _KNOWN_SECONDS = 30.0
 _SAID_SECONDS = 90.0
 
 
-def kill_tenant(worker: RunningWorker, pod: str) -> None:
+async def kill_tenant(worker: RunningWorker, pod: str) -> None:
     """
     Kill what runs in the container of a tenant's pod.
     """
     mark = witness.marks(pod, limit_mib=0, gpu="")[0]
     wanted = f"{mark['name']}={mark['value']}".encode()
-    (pid,) = [pid for pid in sweep.cgroup_pids(worker.cgroup) if wanted in _environment(pid)]
-    os.kill(pid, signal.SIGKILL)
+
+    def one() -> int | None:
+        # Its shell has children at first.
+        found = [pid for pid in sweep.cgroup_pids(worker.cgroup) if wanted in _environment(pid)]
+        return found[0] if len(found) == 1 else None
+
+    os.kill(await waiting.until(one, what=f"one process of {pod}", timeout_seconds=_SAID_SECONDS), signal.SIGKILL)
 
 
 @asynccontextmanager

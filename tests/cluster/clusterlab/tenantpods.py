@@ -31,7 +31,7 @@ ROOT: Mapping[str, Any] = {}
 """
 What a container is whose author says nothing: root of the node, with the runtime's default capabilities.
 """
-_STAY = Container(script="env; exec sleep 100000")
+_STAY = Container()
 # The simulated client of the control daemon is brought by what a CUDA container asks for.
 _COMPUTE = {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}
 
