@@ -164,10 +164,10 @@ class TestRegistration:
             plain = await cri.run_pod("plain")
             fractiond.service.signal(signal.SIGKILL)
             await fractiond.service.wait()
-            stopping = group.create_task(cri.stop(stubborn, grace_seconds=8), name="stop")
+            stopping = group.create_task(cri.stop(stubborn, grace_seconds=20), name="stop")
             await asyncio.sleep(1)
             await fractiond.start()
-            said = await fractiond.service.wait_for_log("synchronize_delayed", timeout_seconds=5)
+            said = await fractiond.service.wait_for_log("synchronize_delayed", timeout_seconds=15)
             unready = await fractiond.get("/readyz")
             container = await cri.create_container(plain, "main")
             await stopping

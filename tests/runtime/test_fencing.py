@@ -313,6 +313,7 @@ async def meddling(containerd: Containerd, env: Mapping[str, str]) -> AsyncItera
     """Register a Meddler behind fractiond while the context lasts."""
     plugin = Meddler(env)
     opened = await nri_aio.Connection.open(plugin, name="meddler", index="90", socket_path=str(containerd.nri_socket))
-    async with opened, asyncio.timeout(5):
-        await plugin.active.wait()
+    async with opened:
+        async with asyncio.timeout(30):
+            await plugin.active.wait()
         yield

@@ -55,9 +55,11 @@ class TestGpus:
         list_gpus(tmp_path / "proc", NEW)
         async with Fractiond(containerd, directory=tmp_path, flags=[f"--proc-root={tmp_path}/proc"]) as fractiond:
             await fractiond.ready()
+            pod = await cri.run_pod("early", annotations=fractional.ANNOTATIONS | {KEY: OLD})
             list_gpus(tmp_path / "proc", OLD)
+            # Before it looks again by itself, every 10 s.
             with pytest.raises(CriError):
-                await run_on(cri, OLD)
+                await cri.create_container(pod, "main")
 
             async def can_run() -> bool:
                 try:
@@ -66,7 +68,7 @@ class TestGpus:
                     return False
                 return True
 
-            await waiting.until_awaited(can_run, what="the new card to be known", timeout_seconds=3)
+            await waiting.until_awaited(can_run, what="the new card to be known", timeout_seconds=9)
 
     async def test_a_node_that_does_not_tell(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
         """Where the driver shows nothing, nothing is refused."""
@@ -100,7 +102,7 @@ class TestCdiSpecs:
                     return False
                 return True
 
-            await waiting.until_awaited(can_run, what="the new spec to be known", timeout_seconds=3)
+            await waiting.until_awaited(can_run, what="the new spec to be known", timeout_seconds=30)
 
         assert f"{gpus[1].uuid} is in no CDI spec; known: {gpus[0].uuid}" in refusal.value.message
 

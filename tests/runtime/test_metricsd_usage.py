@@ -148,6 +148,7 @@ class TestOnePod:
         await shows_sm(metricsd, {"trainer": 20})
         await node.cri.stop(former)
         await node.run(pod, "main", Allocation((gpu,), memory="512Mi", sm_percent=40), attempt=1)
+        await metricsd.shows_value("container_gpu_memory_used_bytes", 512 * MIB)
         page = await shows_sm(metricsd, {"trainer": 40})
 
         assert [512.0 * MIB] == [sample.value for sample in page[f"{PREFIX}container_gpu_memory_used_bytes"]]

@@ -138,7 +138,7 @@ class TestFaults:
         While NVML hangs for 30 s the loop turns, later readings fail at once, and no thread is added.
         """
         scene.state.write(Machine(latencies_ms={"Init": 30_000}))
-        reader = scene.reader(deadline_seconds=0.5)
+        reader = scene.reader(deadline_seconds=1.0)
         first = reader.ask("driver_version")
         started = time.monotonic()
         later = [reader.ask("driver_version") for _ in range(10)]
@@ -146,8 +146,8 @@ class TestFaults:
 
         assert {answer["error"] for answer in (first, *later)} == {"NvmlSilent"}
         assert first["ticks"] >= 10
-        # Ten deadlines would be 5 s.
-        assert elapsed < 2.5
+        # Ten deadlines would be 10 s.
+        assert elapsed < 5.0
         assert later[-1]["threads"] == 1
 
     def test_a_start_that_came_back(self, scene: Scene) -> None:

@@ -246,7 +246,7 @@ class TestFaults:
         While a call hangs the loop turns, every reading says in which function, and afterwards readings work again.
         """
         scene.state.write(Machine(devices=(Gpu("GPU-1"),)))
-        monitor = scene.monitor(deadline_seconds=0.3)
+        monitor = scene.monitor(deadline_seconds=1.0)
         monitor.ask("sample")
         hanging = Machine(devices=(Gpu("GPU-1"),), latencies_ms={"DeviceGetComputeRunningProcesses": 30_000})
         scene.state.write(hanging)
@@ -256,8 +256,8 @@ class TestFaults:
         while "value" not in (after := monitor.ask("sample")) and time.monotonic() < deadline:
             time.sleep(0.02)
 
-        text = "NVML DeviceGetComputeRunningProcesses has not answered for 0 s"
-        assert [text, text] == [first["text"], second["text"]]
+        text = "NVML DeviceGetComputeRunningProcesses has not answered for "
+        assert [True, True] == [answer["text"].startswith(text) for answer in (first, second)]
         assert first["ticks"] >= 10
         assert (["GPU-1"], 1) == (uuids(after), after["threads"])
 

@@ -54,6 +54,7 @@ async def test_full_disk(containerd: Containerd, cri: Cri, tmp_path: Path) -> No
             errors = await fractiond.metric("record_errors_total")
             filler.unlink()
             await wait_for_records(fractiond, set(containers))
+            await fractiond.settled()
 
             assert await fractional.unfenced(cri, containers) == set()
             assert while_full == {}

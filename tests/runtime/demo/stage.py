@@ -89,9 +89,9 @@ class Stage:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.containerd)
             self.gpus = make_gpus(self.base / "dev")
-            self.mpsd = Mpsd(
-                directory=self.base, sockets=self.base, flags=self._mpsd_flags, machine=_machine(self.gpus)
-            )
+            # A crash is to be seen on the page before it is over.
+            flags = ("--backoff=2s", *self._mpsd_flags)
+            self.mpsd = Mpsd(directory=self.base, sockets=self.base, flags=flags, machine=_machine(self.gpus))
             self._publish_gpus()
             await stack.enter_async_context(self.mpsd)
             # One that does not start says so here, without a wait.

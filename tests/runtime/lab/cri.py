@@ -236,7 +236,7 @@ class Cri:
         request = cri_pb2.ContainerStatusRequest(container_id=container, verbose=True)
         return _status(await self._rpc.call("ContainerStatus", request, cri_pb2.ContainerStatusResponse))
 
-    async def wait_for_state(self, container: str, state: str, *, timeout_seconds: float = 10.0) -> Status:
+    async def wait_for_state(self, container: str, state: str, *, timeout_seconds: float = 30.0) -> Status:
         """
         Wait until a container is created, running or exited.
 

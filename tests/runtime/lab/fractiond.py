@@ -85,6 +85,12 @@ class Fractiond:
         """
         await self._program.ready(timeout_seconds=timeout_seconds)
 
+    async def not_ready(self, reason: str, *, timeout_seconds: float = READY_SECONDS) -> str:
+        """
+        Wait until it calls itself not ready with a text in the reason; gives the whole.
+        """
+        return await self._program.not_ready(reason, timeout_seconds=timeout_seconds)
+
     async def settled(self) -> None:
         """
         Wait until every record is written.

@@ -26,8 +26,8 @@ Record = Mapping[str, Any]
 One JSON object of a program's log.
 """
 
-_STOP_SECONDS = 5.0
-_HTTP_SECONDS = 5.0
+_STOP_SECONDS = 10.0
+_HTTP_SECONDS = 10.0
 
 
 class Service:
@@ -86,7 +86,7 @@ class Service:
         return self._out.read_text(errors="replace") + self._err.read_text(errors="replace")
 
     async def wait_for_log(
-        self, event: str, *, timeout_seconds: float = 10.0, since: int = 0, **fields: object
+        self, event: str, *, timeout_seconds: float = 30.0, since: int = 0, **fields: object
     ) -> Record:
         """
         Wait for a log line.
@@ -125,7 +125,7 @@ class Service:
         """
         self._started().send_signal(signum)
 
-    async def wait(self, *, timeout_seconds: float = 10.0) -> int:
+    async def wait(self, *, timeout_seconds: float = 30.0) -> int:
         """
         Wait until it has ended.
 

@@ -17,7 +17,7 @@ from lab import process, waiting
 from lab.errors import Died, LabError
 from lab.process import HttpResponse, Service
 
-READY_SECONDS = 10.0
+READY_SECONDS = 30.0
 
 
 def script(name: str) -> Path:
