@@ -68,7 +68,7 @@ class TestGpus:
                     return False
                 return True
 
-            await waiting.until_awaited(can_run, what="the new card to be known", timeout_seconds=9)
+            await waiting.until_awaited(can_run, what="the new card to be known", timeout_seconds=5)
 
     async def test_a_node_that_does_not_tell(self, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
         """Where the driver shows nothing, nothing is refused."""

@@ -24,7 +24,7 @@ from simgpu.state import Machine, Mps
 
 async def gone(pids: list[int]) -> None:
     await waiting.until(
-        lambda: not [pid for pid in pids if _lives(pid)], what=f"{pids} to be gone", timeout_seconds=5.0
+        lambda: not [pid for pid in pids if _lives(pid)], what=f"{pids} to be gone", timeout_seconds=30.0
     )
 
 
@@ -32,7 +32,7 @@ async def attached(mpsd: Mpsd, clients: int) -> None:
     async def counted() -> bool:
         return await mpsd.metric("clients") == clients
 
-    await waiting.until_awaited(counted, what=f"{clients} clients", timeout_seconds=5.0)
+    await waiting.until_awaited(counted, what=f"{clients} clients", timeout_seconds=30.0)
 
 
 def _lives(pid: int) -> bool:
@@ -456,7 +456,7 @@ class TestTheDriver:
         mpsd = Mpsd(directory=tmp_path, machine=machine)
         mpsd.pipe_dir.mkdir(parents=True)
         with _a_daemon(mpsd, mpsd.pipe_dir) as stray:
-            await waiting.until(mpsd.socket.exists, what="the stray's socket", timeout_seconds=5.0)
+            await waiting.until(mpsd.socket.exists, what="the stray's socket", timeout_seconds=30.0)
             stray.send_signal(signal.SIGSTOP)
             async with mpsd:
                 read = await mpsd.service.wait_for_log("driver_read")
@@ -489,7 +489,7 @@ class TestTheDriver:
     async def test_nvml_of_no_use(self, tmp_path: Path, machine: Machine, reason: str) -> None:
         """MPS runs though NVML does not; the reason is told, the loop never waits, and it heals."""
         async with Mpsd(directory=tmp_path, machine=machine) as mpsd:
-            await waiting.until(mpsd.socket.exists, what="the control socket", timeout_seconds=10.0)
+            await waiting.until(mpsd.socket.exists, what="the control socket", timeout_seconds=30.0)
             daemon = mpsd.daemon()
             body = await mpsd.not_ready(reason)
             alive = await mpsd.get("/healthz")
@@ -513,7 +513,7 @@ class TestTheDriver:
     async def test_nvml_missing(self, tmp_path: Path) -> None:
         """Without the library MPS runs and answers, and the library's name is in the reason."""
         async with Mpsd(directory=tmp_path, environ={"LD_LIBRARY_PATH": "/nowhere"}) as mpsd:
-            await waiting.until(mpsd.socket.exists, what="the control socket", timeout_seconds=10.0)
+            await waiting.until(mpsd.socket.exists, what="the control socket", timeout_seconds=30.0)
 
             assert "libnvidia-ml.so.1" in await mpsd.not_ready("LIBRARY_NOT_FOUND")
             assert await _up(mpsd)
@@ -523,7 +523,7 @@ async def _up(mpsd: Mpsd) -> bool:
     async def is_up() -> bool:
         return await mpsd.metric("daemon_up") == 1
 
-    return await waiting.until_awaited(is_up, what="the daemon to answer", timeout_seconds=10.0)
+    return await waiting.until_awaited(is_up, what="the daemon to answer", timeout_seconds=30.0)
 
 
 class TestTheEnvironment:

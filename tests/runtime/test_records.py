@@ -98,7 +98,7 @@ async def test_a_writer_that_died(containerd: Containerd, cri: Cri, tmp_path: Pa
         await waiting.until(
             lambda: [path.name for path in fractiond.map_dir.iterdir()] == [f"{kept}.json"],
             what="nothing but the one record",
-            timeout_seconds=10,
+            timeout_seconds=30,
         )
 
         assert fractiond.records().keys() == {kept}

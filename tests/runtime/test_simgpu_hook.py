@@ -256,4 +256,4 @@ async def wait_for_memory(scene: LimitScene, pid: int) -> None:
     Wait until NVML lists a process.
     """
     listed = "[process.pid for process in nvmlDeviceGetComputeRunningProcesses(gpu(0))]"
-    await waiting.until(lambda: pid in scene.nvml.ask(listed), what="NVML to list it", timeout_seconds=5)
+    await waiting.until(lambda: pid in scene.nvml.ask(listed), what="NVML to list it", timeout_seconds=30)

@@ -151,10 +151,14 @@ class TestLatency:
         """
         scene.state.write(Machine(devices=(Gpu("GPU-1"),), latencies_ms={"DeviceGetIndex": latency_ms}))
         scene.nvml.ask("0")
-        started = time.monotonic()
-        scene.nvml.ask("[nvmlDeviceGetIndex(device) for device in [gpu(0)] for _ in range(200)]")
 
-        assert least <= time.monotonic() - started < most
+        def seconds() -> float:
+            started = time.monotonic()
+            scene.nvml.ask("[nvmlDeviceGetIndex(device) for device in [gpu(0)] for _ in range(200)]")
+            return time.monotonic() - started
+
+        # Others have the processor at times.
+        assert least <= min(seconds() for _ in range(3)) < most
 
 
 class TestRealProcesses:

@@ -140,7 +140,7 @@ async def _ask_for_restart(mpsd: Mpsd) -> None:
 async def _kill_mpsd(mpsd: Mpsd) -> None:
     mpsd.service.signal(signal.SIGKILL)
     await mpsd.service.wait()
-    await waiting.until(lambda: not mpsd.daemons(), what="the control daemon to die with mpsd", timeout_seconds=5.0)
+    await waiting.until(lambda: not mpsd.daemons(), what="the control daemon to die with mpsd", timeout_seconds=30.0)
     await mpsd.start()
 
 

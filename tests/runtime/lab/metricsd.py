@@ -28,7 +28,7 @@ INTERVAL_SECONDS = 2
 """
 The least that metricsd takes.
 """
-SHOWN_WITHIN_SECONDS = 10.0
+SHOWN_WITHIN_SECONDS = 30.0
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ from lab.errors import Died, LabError, MissingToolchain
 from lab.process import Service
 
 INTERVAL = "1s"
-READY_WITHIN_SECONDS = 10.0
+READY_WITHIN_SECONDS = 30.0
 # It looks for targets only every 5 s.
 ANSWERS_WITHIN_SECONDS = 20.0
 

@@ -19,7 +19,7 @@ from lab import waiting
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
-_TIMEOUT_SECONDS = 10.0
+_TIMEOUT_SECONDS = 30.0
 
 
 def shim_pids(address: Path) -> list[int]:
