@@ -61,8 +61,13 @@ class TestFence:
         pod = tenant("none", gpu, worker=WORKER)
         pod["metadata"]["annotations"].clear()
         await pods.run(pod)
-        container = await container_of(seeing, "none")
 
+        def find() -> str | None:
+            # It has no record, and never will.
+            seeing.look()
+            return next(iter(seeing.containers("none")), None)
+
+        container = await waiting.until(find, what="the witness to see it", timeout_seconds=20)
         assert (
             f"{names.ENV_MEMORY_REQUEST}: None, not {LIMIT_MIB}",
             f"{names.ENV_MEMORY_LIMIT}: None, not {LIMIT_MIB}",
