@@ -103,7 +103,7 @@ class Release:
             await self.rolled_out(name, count=count, timeout_seconds=timeout_seconds)
         for node in self.gpu_nodes():
             await self.node_is(node, "True", timeout_seconds=timeout_seconds)
-        # Last, since nobody looks at them as late as the controller.
+        # Last: until the controller has seen all this, they may be those of before.
         await self.api.until(
             CONFIG,
             lambda found: is_current(found) and all(client.is_true(found, each) for each in CONDITIONS),
