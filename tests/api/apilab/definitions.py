@@ -39,7 +39,8 @@ async def served(api: Transport, manifest: Mapping[str, Any], *, timeout_seconds
             await api.ask(Request("GET", path))
         except FractioningError:
             return False
-        conditions = definition.get("status", {}).get("conditions", ())
+        # Null at first.
+        conditions = definition.get("status", {}).get("conditions") or ()
         return ("Established", "True") in [(each["type"], each["status"]) for each in conditions]
 
     await waiting.until_awaited(is_served, what=path, timeout_seconds=timeout_seconds)
