@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab import sweep, waiting
@@ -33,6 +34,18 @@ def running(worker: RunningWorker, service: str) -> list[int]:
     List the processes of one of the product's services on a worker.
     """
     return find(worker, "python3", f"/usr/local/bin/{service}")
+
+
+def environment(pid: int) -> Mapping[str, str]:
+    """
+    Read the environment that a process was started with; empty where it has gone.
+    """
+    try:
+        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+    except OSError:
+        # ENOENT, ESRCH.
+        text = ""
+    return dict(entry.partition("=")[::2] for entry in text.split("\0") if "=" in entry)
 
 
 async def only(worker: RunningWorker, service: str) -> int:

@@ -12,18 +12,16 @@ And tells what the product says about a node meanwhile: `node_says(release, node
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import attrs
 from lab import sweep, waiting
 
-from clusterlab import nvidia, witness
+from clusterlab import nvidia, processes, witness
 from clusterlab.client import NODES, Client, Object, condition
 from clusterlab.cluster import Cluster
 from clusterlab.placement import NODE_CONDITION
@@ -43,11 +41,12 @@ async def kill_tenant(worker: RunningWorker, pod: str) -> None:
     Kill what runs in the container of a tenant's pod.
     """
     mark = witness.marks(pod, limit_mib=0, gpu="")[0]
-    wanted = f"{mark['name']}={mark['value']}".encode()
+    wanted = (mark["name"], mark["value"])
 
     def one() -> int | None:
         # Its shell has children at first.
-        found = [pid for pid in sweep.cgroup_pids(worker.cgroup) if wanted in _environment(pid)]
+        pids = sweep.cgroup_pids(worker.cgroup)
+        found = [pid for pid in pids if wanted in processes.environment(pid).items()]
         return found[0] if len(found) == 1 else None
 
     os.kill(await waiting.until(one, what=f"one process of {pod}", timeout_seconds=_SAID_SECONDS), signal.SIGKILL)
@@ -144,9 +143,3 @@ async def node_says(release: Release, node: str, part: str) -> Object:
             timeout_seconds=_SAID_SECONDS,
         )
     )
-
-
-def _environment(pid: int) -> list[bytes]:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return []

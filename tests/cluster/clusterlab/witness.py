@@ -29,7 +29,7 @@ import attrs
 from fractioning_core import names
 from simgpu.limits import LimitsFile
 
-from clusterlab import nvidia
+from clusterlab import nvidia, processes
 from clusterlab.cluster import Cluster
 from clusterlab.spells import Journal
 from clusterlab.worker import RunningWorker
@@ -153,11 +153,11 @@ class Witness:
         """
         key = (cgroup.name, pid)
         if key not in self._seen:
-            environment = _environment(pid)
+            environment = processes.environment(pid)
             if _POD not in environment:
                 return None
             mounted = _identity(Path(f"/proc/{pid}/root{names.MPS_PIPE_DIR}"))
-            if not _environment(pid):
+            if not processes.environment(pid):
                 # It ended meanwhile, and what it had mounted went with it.
                 return None
             self._seen[key] = _judge(environment, cgroup, has_pipes=mounted is not None and mounted == pipes)
@@ -241,12 +241,3 @@ def _identity(path: Path) -> Identity | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _environment(pid: int) -> Mapping[str, str]:
-    try:
-        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
-    except OSError:
-        # It has gone (ENOENT, ESRCH).
-        text = ""
-    return dict(entry.partition("=")[::2] for entry in text.split("\0") if "=" in entry)
