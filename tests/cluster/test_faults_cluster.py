@@ -181,7 +181,7 @@ class TestControlPlane:
             before = scene.witness.journal.fenced()
             async with sabotage.without_server(release.cluster):
                 ends = asyncio.get_running_loop().time() + OUTAGE_SECONDS
-                kill(worker, "fractiond")
+                await kill(worker, "fractiond")
                 await sabotage.kill_tenant(worker, together)
                 await fenced_again(scene, together, before)
                 await sabotage.kill_tenant(worker, alone)
