@@ -52,7 +52,7 @@ async def created(cri: Cri, annotations: Mapping[str, str], name: str = "main", 
 
 
 @pytest.fixture
-async def fractiond(containerd: Containerd, tmp_path: Path):  # noqa: ANN201 - a fixture's type is its yield
+async def fractiond(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Fractiond]:
     async with Fractiond(containerd, directory=tmp_path) as running:
         await running.ready()
         yield running

@@ -55,8 +55,12 @@ async def command(mpsd: Mpsd, *flags: str) -> tuple[int, str, str]:
     """
     Run `mpsd status`; gives its exit status and what it wrote.
     """
-    argv = [program.script("mpsd"), "status", f"--rpc-socket={mpsd.rpc_socket}", *flags]
-    done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, check=False)
+    argv: list[str | Path] = [program.script("mpsd"), "status", f"--rpc-socket={mpsd.rpc_socket}", *flags]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    done = await asyncio.to_thread(run)
     return done.returncode, done.stdout, done.stderr
 
 

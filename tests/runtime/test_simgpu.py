@@ -83,7 +83,7 @@ class Scene:
         """
         Run a client command.
         """
-        argv = [self.driver.control, "-p", "3", *words]
+        argv: list[str | Path] = [self.driver.control, "-p", "3", *words]
         return subprocess.run(
             argv, input=typed, capture_output=True, text=True, timeout=timeout_seconds, env=self.environ, check=False
         )
@@ -157,7 +157,7 @@ class TestTheDaemon:
         """
         daemon = scene.up()
         environ = {"CUDA_MPS_PIPE_DIRECTORY": str(scene.pipe_dir / servers)}
-        argv = [scene.driver.client, "hello-from-a-container"]
+        argv: list[str | Path] = [scene.driver.client, "hello-from-a-container"]
         answer = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, env=environ, check=True)
         assert daemon.stdin is not None
         daemon.stdin.write("quit\n")

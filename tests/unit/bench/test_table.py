@@ -25,11 +25,11 @@ def with_trips(ours: Percentiles) -> Results:
     return attrs.evolve(RESULTS, plain=attrs.evolve(COURSE, round_trips=(trips, TRIPS[1])))
 
 
-def with_node(**changes: object) -> Results:
+def with_late(late: int) -> Results:
     """
-    Give results with something else measured on the node.
+    Give results with so many late answers in the burst.
     """
-    return attrs.evolve(RESULTS, node=attrs.evolve(NODE, **changes))
+    return attrs.evolve(RESULTS, node=attrs.evolve(NODE, burst=attrs.evolve(NODE.burst, late=late)))
 
 
 class TestRender:
@@ -48,7 +48,7 @@ class TestRender:
         """
         A bar that is not met stands out.
         """
-        last = render(with_node(burst=PodBurst(100, 16, late=2))).splitlines()[-1]
+        last = render(with_late(2)).splitlines()[-1]
 
         assert last.endswith("| 2 |  | ≤ 1 %: **missed** |")
 
@@ -74,8 +74,10 @@ class TestHolds:
                 False,
                 id="memory",
             ),
-            pytest.param(with_node(idle_percent=Sides((0.0,), (0.6,))), False, id="not idle"),
-            pytest.param(with_node(burst=PodBurst(100, 16, late=2)), False, id="late in a burst"),
+            pytest.param(
+                attrs.evolve(RESULTS, node=attrs.evolve(NODE, idle_percent=Sides((0.0,), (0.6,)))), False, id="not idle"
+            ),
+            pytest.param(with_late(2), False, id="late in a burst"),
         ],
     )
     def test_bars(self, results: Results, *, expected: bool) -> None:

@@ -25,8 +25,12 @@ class TestAfterwards:
         """What comes within the pause is done at its end."""
         done: list[tuple[str, float]] = []
         now = asyncio.get_running_loop().time
+
+        def note(name: str) -> None:
+            done.append((name, now()))
+
         for name in "ab":
-            afterwards.add(lambda name=name: done.append((name, now())))
+            afterwards.add(partial(note, name))
             await asyncio.sleep(GATHER_SECONDS / 4)
         await asyncio.sleep(GATHER_SECONDS)
 

@@ -70,7 +70,7 @@ class TestEnter:
 
     def test_too_late(self) -> None:
         """Where a hash of the interpreter is loaded already, the process cannot enter."""
-        import _md5  # noqa: F401, PLC0415 - loaded on purpose
+        import _md5  # type: ignore[import-not-found] # noqa: F401, PLC0415 - loaded on purpose
 
         with pytest.raises(EnteredTooLate) as refused:
             fips.enter({"FIPS_MODE": "on"})

@@ -14,7 +14,7 @@ import uvloop
 from aiohttp import ClientConnectorError, ClientSession
 from fractioning_core.errors import Unavailable
 from fractioning_core.service import http
-from fractioning_core.service.addresses import Address
+from fractioning_core.service.addresses import ALL_ADDRESSES, Address
 from fractioning_core.service.http import CannotListen, HealthServer, Readiness
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
@@ -327,7 +327,7 @@ class TestListening:
 
     async def test_all_addresses(self) -> None:
         """Without a host, it answers on every address of the machine."""
-        server = HealthServer.on_ephemeral_port(readiness=ready, page=no_metrics, host=http.ALL_ADDRESSES)
+        server = HealthServer.on_ephemeral_port(readiness=ready, page=no_metrics, host=ALL_ADDRESSES)
 
         async with server:
             found = await answer(server, "/healthz")
