@@ -128,16 +128,18 @@ class TestReadiness:
 
 
 class TestTheDaemonDies:
-    async def test_killed_once(self, mpsd: Mpsd) -> None:
-        """It is back within the back-off, counted, and mpsd itself goes on."""
-        own, former = mpsd.service.pid, mpsd.daemon()
-        os.kill(former, signal.SIGKILL)
-        await mpsd.service.wait_for_log("daemon_crashed")
-        await mpsd.another_daemon(former)
-        await mpsd.ready()
+    async def test_killed_once(self, tmp_path: Path) -> None:
+        """It is back after the back-off, counted, and mpsd itself goes on."""
+        async with Mpsd(directory=tmp_path, flags=["--backoff=3s"]) as mpsd:
+            await mpsd.ready()
+            own, former = mpsd.service.pid, mpsd.daemon()
+            os.kill(former, signal.SIGKILL)
+            await mpsd.not_ready("backing-off")
+            await mpsd.another_daemon(former)
+            await mpsd.ready()
 
-        assert (own, None) == (mpsd.service.pid, mpsd.service.exit_code)
-        assert 1.0 == await mpsd.metric("restarts_total", reason="crashed")
+            assert (own, None) == (mpsd.service.pid, mpsd.service.exit_code)
+            assert 1.0 == await mpsd.metric("restarts_total", reason="crashed")
 
     async def test_killed_too_often(self, tmp_path: Path) -> None:
         """A spent budget is exit 1 with the reason."""
@@ -283,13 +285,15 @@ class TestMpsdEnds:
             assert (0, []) == (status, mpsd.leftovers())
             assert took >= 2.0
 
-    async def test_told_to_without_clients(self, mpsd: Mpsd) -> None:
+    async def test_told_to_without_clients(self, tmp_path: Path) -> None:
         """Without clients nothing is waited for: the daemon quits by itself, status 0."""
-        mpsd.service.signal(signal.SIGTERM)
-        status = await mpsd.service.wait()
-        stopped = await mpsd.service.wait_for_log("daemon_stopped")
+        async with Mpsd(directory=tmp_path, flags=["--graceful-stop-delay=10m"]) as mpsd:
+            await mpsd.ready()
+            mpsd.service.signal(signal.SIGTERM)
+            status = await mpsd.service.wait()
+            stopped = await mpsd.service.wait_for_log("daemon_stopped")
 
-        assert (0, 0, []) == (status, stopped["status"], mpsd.leftovers())
+            assert (0, 0, []) == (status, stopped["status"], mpsd.leftovers())
 
     async def test_killed_and_started_again(self, mpsd: Mpsd) -> None:
         """The daemon dies with it, and the next mpsd has one daemon, a sane socket and is ready."""
