@@ -12,7 +12,7 @@ from fractioning_core.kube.transport import Request, Transport
 from lab import waiting
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_REVIEWS = "/apis/authorization.k8s.io/v1"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _SECONDS = 30.0
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
@@ -92,11 +92,21 @@ async def grant(api: Transport, account: ServiceAccount, rule: Rule) -> None:
     await _create(api, f"{_RBAC}/clusterroles", role)
     await _create(api, f"{_RBAC}/clusterrolebindings", binding)
 
+    user = f"system:serviceaccount:{account.namespace}:{account.name}"
+    rights = [{"verb": verb, "resource": resource} for verb in rule.verbs for resource in rule.resources]
+
     async def is_allowed() -> bool:
-        rights = [(verb, resource) for verb in rule.verbs for resource in rule.resources]
-        return all([await _may(api, account, *right) for right in rights])
+        return all([await may(api, user, right) for right in rights])
 
     await waiting.until_awaited(is_allowed, what=f"the rights of {account.name}", timeout_seconds=_SECONDS)
+
+
+async def may(api: Transport, user: str, attributes: Mapping[str, str]) -> bool:
+    """
+    Tell whether the API server would let a user do something, by the attributes of a SubjectAccessReview.
+    """
+    body = {"spec": {"user": user, "resourceAttributes": attributes}}
+    return bool((await _create(api, _REVIEWS, body))["status"]["allowed"])
 
 
 async def issue_token(api: Transport, account: ServiceAccount) -> str:
@@ -106,13 +116,6 @@ async def issue_token(api: Transport, account: ServiceAccount) -> str:
     answer = await _create(api, f"{account.path}/token", {"spec": {"expirationSeconds": 3600}})
     token: str = answer["status"]["token"]
     return token
-
-
-async def _may(api: Transport, account: ServiceAccount, verb: str, resource: str) -> bool:
-    user = f"system:serviceaccount:{account.namespace}:{account.name}"
-    body = {"spec": {"user": user, "resourceAttributes": {"verb": verb, "resource": resource}}}
-    answer = await _create(api, f"{_REVIEWS}/subjectaccessreviews", body)
-    return bool(answer["status"]["allowed"])
 
 
 async def _create(api: Transport, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:

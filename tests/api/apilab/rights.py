@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fractioning_core.kube.collections import Collection
-from fractioning_core.kube.transport import Request
 
+from apilab import objects
 from apilab.audit import Right
 from apilab.cluster import Cluster
 from apilab.helm import NAMESPACE, RELEASE
@@ -23,7 +23,6 @@ _ROLES = (
     Collection(_GROUP, "v1", "roles", NAMESPACE).item_path(RELEASE),
     Collection(_GROUP, "v1", "roles", _EVENTS).item_path(f"{RELEASE}-events"),
 )
-_REVIEWS = Collection("authorization.k8s.io", "v1", "subjectaccessreviews")
 USER = f"system:serviceaccount:{NAMESPACE}:{RELEASE}"
 
 
@@ -99,6 +98,4 @@ async def _review(cluster: Cluster, right: Right, name: str, subresource: str, *
         "namespace": namespace,
         "name": item,
     }
-    body = {"spec": {"user": USER, "resourceAttributes": attributes}}
-    answer = await cluster.admin.ask(Request("POST", _REVIEWS.path, body=body))
-    return bool(answer["status"]["allowed"])
+    return await objects.may(cluster.admin, USER, attributes)
