@@ -17,7 +17,7 @@ from clusterlab.layout import Layout
 from clusterlab.pods import Container, Pods
 from clusterlab.worker import CONTAINERD
 from clusterlab.workers import WORKERS
-from lab import sweep, waiting
+from lab import sweep
 
 
 @pytest_asyncio.fixture
@@ -82,12 +82,7 @@ class TestAWorker:
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "plain-1"}
         await pods.run(pod)
 
-        # A container runs before its shell has become what it is to run.
-        await waiting.until(
-            lambda: processes.find(cluster.worker("plain-1"), "sleep", "98765") or None,
-            what="the sleep",
-            timeout_seconds=30,
-        )
+        await processes.appear(cluster.worker("plain-1"), "sleep", "98765")
         found = {worker.worker.name: processes.find(worker, "sleep", "98765") for worker in cluster.running_workers()}
         assert {"gpu-1": 0, "gpu-2": 0, "plain-1": 1} == {name: len(pids) for name, pids in found.items()}
 
@@ -99,9 +94,7 @@ class TestAWorker:
         pod = pods_of.manifest("outlives", Container(script="exec sleep 98764"))
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "plain-1"}
         await pods.run(pod)
-        before = await waiting.until(
-            lambda: processes.find(worker, "sleep", "98764") or None, what="the sleep", timeout_seconds=30
-        )
+        before = await processes.appear(worker, "sleep", "98764")
         await worker.restart(CONTAINERD)
 
         assert before == processes.find(worker, "sleep", "98764")

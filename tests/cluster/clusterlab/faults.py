@@ -44,8 +44,8 @@ from clusterlab.witness import LOOK_SECONDS, Witness
 
 PROBE_SECONDS = 2.0
 LIMIT_MIB = 1024
-_PROBE = "probe-"
 TENANTS_PER_WORKER = 2
+_PROBE = "probe-"
 _RECOVERY_SECONDS = 300.0
 # The kubelet waits longer from try to try; ten seconds at most between restarts, minutes for none.
 _ALL_RUN_SECONDS = 120.0

@@ -13,7 +13,7 @@ from lab import sweep, waiting
 
 from clusterlab.worker import RunningWorker
 
-CONTROL_DAEMON = "nvidia-cuda-mps-control"
+_CONTROL_DAEMON = ("nvidia-cuda-mps-control", "-f")
 _SECONDS = 60.0
 
 
@@ -27,6 +27,17 @@ def find(worker: RunningWorker, name: str, *words: str) -> list[int]:
         if Path(arguments[0]).name == name and all(word in arguments for word in words):
             found.append(pid)
     return found
+
+
+async def appear(worker: RunningWorker, name: str, *words: str) -> list[int]:
+    """
+    Wait until there are such processes: a container runs before its shell has become what it is to run.
+    """
+    return await waiting.until(
+        lambda: find(worker, name, *words) or None,
+        what=f"{name} on {worker.worker.name}",
+        timeout_seconds=_SECONDS,
+    )
 
 
 def running(worker: RunningWorker, service: str) -> list[int]:
@@ -65,20 +76,16 @@ def control_daemons(worker: RunningWorker) -> list[int]:
     """
     List the MPS control daemons of a worker.
     """
-    return find(worker, CONTROL_DAEMON, "-f")
+    return find(worker, *_CONTROL_DAEMON)
 
 
 async def kill_control_daemon(worker: RunningWorker) -> int:
     """
     Kill the one that runs, once there is one; gives its process id.
     """
-    daemons = await waiting.until(
-        lambda: control_daemons(worker) or None,
-        what=f"a control daemon on {worker.worker.name}",
-        timeout_seconds=_SECONDS,
-    )
-    os.kill(daemons[0], signal.SIGKILL)
-    return daemons[0]
+    pid, *_ = await appear(worker, *_CONTROL_DAEMON)
+    os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 async def another_control_daemon(worker: RunningWorker, former: int) -> int:
