@@ -10,10 +10,10 @@ Ends with 1 where a bar is not met, but for a smoke run.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 
+import commandline
 import machine
 import readme
 import table
@@ -35,12 +35,9 @@ def main() -> int:
     """
     Measure and print; give the exit status.
     """
-    parser = argparse.ArgumentParser(prog="scripts/bench nri", description="fractiond and a Go plugin, side by side")
-    parser.add_argument("--quick", action="store_true", help="a smoke run of under a minute; its numbers mean little")
-    parser.add_argument("--write", action="store_true", help="also put the table into README.md")
-    asked = parser.parse_args()
-    if asked.quick and asked.write:
-        parser.error("--write with --quick: numbers of a smoke run are not for the README")
+    asked = commandline.parse(
+        "nri", "fractiond and a Go plugin, side by side", quick="a smoke run of under a minute; its numbers mean little"
+    )
     effort, load = QUICK if asked.quick else THOROUGH, machine.load()
     results = asyncio.run(_measure(effort, load))
     section = f"{table.render(results)}\n\n{_caption(results, effort, load)}"

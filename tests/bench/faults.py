@@ -9,7 +9,6 @@ On a cluster of its own, unless one is up. Ends with 1 where a test fails or a b
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
@@ -17,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import commandline
 import machine
 import readme
 from clusterlab import outcomes
@@ -73,9 +73,7 @@ def main() -> int:
     """
     Measure and tell.
     """
-    parser = argparse.ArgumentParser(prog="scripts/bench faults", description="what faults do to fences and records")
-    parser.add_argument("--write", action="store_true", help="also put the table into README.md")
-    asked = parser.parse_args()
+    asked = commandline.parse("faults", "what faults do to fences and records")
     load = machine.load()
     passed, found = asyncio.run(measure())
     section = render(found, load=load)

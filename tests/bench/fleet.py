@@ -11,7 +11,6 @@ after the controller on each cluster, and writes a condition of its own. Ends wi
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import attrs
+import commandline
 import fleetpeer
 import machine
 import readme
@@ -280,12 +280,9 @@ def main() -> int:
     """
     Measure and tell.
     """
-    parser = argparse.ArgumentParser(prog="scripts/bench controller", description="what the controller costs")
-    parser.add_argument("--write", action="store_true", help="also put the table into README.md")
-    parser.add_argument("--quick", action="store_true", help="50 nodes for some seconds, to see that it works")
-    asked = parser.parse_args()
-    if asked.quick and asked.write:
-        parser.error("--write with --quick: numbers of a smoke run are not for the README")
+    asked = commandline.parse(
+        "controller", "what the controller costs", quick="50 nodes for some seconds, to see that it works"
+    )
     effort = Effort(SIZES[:1], 5.0, 5.0, 3, 1) if asked.quick else Effort(SIZES, 60.0, 600.0, 20, 5)
     load = machine.load()
     results = asyncio.run(measure_all(effort))

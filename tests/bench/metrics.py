@@ -10,13 +10,13 @@ Ends with 1 where a bar is not met.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import tempfile
 from pathlib import Path
 
 import attrs
+import commandline
 import machine
 import readme
 from contestants import SCRATCH
@@ -183,9 +183,7 @@ def main() -> int:
     """
     Measure and tell.
     """
-    parser = argparse.ArgumentParser(prog="scripts/bench metrics", description="what metricsd costs")
-    parser.add_argument("--write", action="store_true", help="also put the table into README.md")
-    asked = parser.parse_args()
+    asked = commandline.parse("metrics", "what metricsd costs")
     load = machine.load()
     rows = asyncio.run(measure())
     section = render(rows, load=load)

@@ -10,7 +10,6 @@ Ends with 1 where a bar is not met.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
@@ -20,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import attrs
+import commandline
 import machine
 import readme
 from apilab import objects
@@ -139,9 +139,7 @@ def main() -> int:
     """
     Measure and tell.
     """
-    parser = argparse.ArgumentParser(prog="scripts/bench mpsd", description="what mpsd costs")
-    parser.add_argument("--write", action="store_true", help="also put the table into README.md")
-    asked = parser.parse_args()
+    asked = commandline.parse("mpsd", "what mpsd costs")
     load = machine.load()
     rows = asyncio.run(measure())
     section = render(rows, load=load)

@@ -12,13 +12,13 @@ one is made and removed. Ends with 1 where a bar is not met.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
 import attrs
+import commandline
 import machine
 import readme
 import systemmemory
@@ -195,12 +195,9 @@ def main() -> int:
     """
     Measure and tell.
     """
-    parser = argparse.ArgumentParser(prog="scripts/bench system", description="what the whole system costs")
-    parser.add_argument("--write", action="store_true", help="also put the tables into README.md")
-    parser.add_argument("--quick", action="store_true", help="ten pods of each side, to see that it works")
-    asked = parser.parse_args()
-    if asked.quick and asked.write:
-        parser.error("--write with --quick: numbers of a smoke run are not for the README")
+    asked = commandline.parse(
+        "system", "what the whole system costs", quick="ten pods of each side, to see that it works"
+    )
     effort = QUICK if asked.quick else FULL
     load = machine.load()
     figures = asyncio.run(measure(effort))
